@@ -113,16 +113,64 @@ func TestIntegersKeepToLimits(t *testing.T) {
 	}
 }
 
-// TestIntegersOfOutliers: a channel in which q is a million times as large as in the
+// TestIntegersOfOutliers: a channel in which q is up to a million times as large as in the
 // others, and keys are zero, leaves scores as they were. What the others lose beside
-// it in fixed point would be too much.
+// it in fixed point, of three digits and then of four, would be too much.
 func TestIntegersOfOutliers(t *testing.T) {
 	for _, dtype := range integerTypes {
-		t.Run(dtype.String(), func(t *testing.T) {
-			judgeIntegers(t, integers(t, dtype, 300, 1,
-				func(row []float32) { row[5] = 3e6 },
-				func(row []float32, _ int) { row[5] = 0 }, asTheyAre))
-		})
+		for _, size := range []float32{30, 1000, 3e4, 3e6} {
+			t.Run(fmt.Sprintf("%v/%v", dtype, size), func(t *testing.T) {
+				judgeIntegers(t, integers(t, dtype, 300, 1,
+					func(row []float32) { row[5] = size },
+					func(row []float32, _ int) { row[5] = 0 }, asTheyAre))
+			})
+		}
+	}
+}
+
+// TestIntegersOfLargeScores: softmaxes from flat to one key's.
+func TestIntegersOfLargeScores(t *testing.T) {
+	for _, dtype := range integerTypes {
+		for _, n := range []int{64, 1000, 5000} {
+			for _, by := range []float64{0.01, 2, 3, 4, 5, 10, 100, 1000} {
+				t.Run(fmt.Sprintf("%v/keys=%d/%v", dtype, n, by), func(t *testing.T) {
+					judgeIntegers(t, integers(t, dtype, n, 3, func(row []float32) { multiplyBy(row, by) }, asTheyAre, asTheyAre))
+				})
+			}
+		}
+	}
+}
+
+// TestIntegersBesideHeavyKeys: many light keys, whose values are alike, keep their part of the
+// result beside a heavy one of each tile, or of the first, whatever part of a weight's lowest
+// digit each is.
+func TestIntegersBesideHeavyKeys(t *testing.T) {
+	for _, dtype := range integerTypes {
+		for _, every := range []int{64, 1 << 20} {
+			for _, score := range []float64{4, 8, 11, 11.5, 12, 14} {
+				t.Run(fmt.Sprintf("%v/every=%d/score=%v", dtype, every, score), func(t *testing.T) {
+					judgeIntegers(t, integers(t, dtype, 5000, 1,
+						func(row []float32) {
+							clear(row)
+							row[0] = float32(score)
+						},
+						func(row []float32, pos int) {
+							clear(row)
+							if pos%every == 0 {
+								row[0] = 8 // √dim
+							}
+						},
+						func(row []float32, pos int) {
+							for i := range row {
+								row[i] = 1
+							}
+							if pos%every == 0 {
+								multiplyBy(row, -1)
+							}
+						}))
+				})
+			}
+		}
 	}
 }
 

@@ -11,19 +11,21 @@ type stream struct {
 	*worker
 	item *plan.Item
 
-	rules    scorer    // of scores
-	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
-	digits   []byte    // [rows, simd.DigitsBytes(KeyDim)] q in fixed point, for kernels that take it
-	most     float32   // the largest scale of a key that it serves; below 0, none
-	m        []float32 // [rows] this and the next two: the running chunk
-	l        []float32 // [rows]
-	o        []float32 // [rows, ValueDim] numerators, in units
-	keys     sweep     // under way
-	part     part      // of the rows, under way
-	kScale   []float32 // [≤ sweepKeys] what keys lists: another head has other scales
+	rules    scorer     // of scores
+	q        []float32  // [rows, KeyDim] times the scale, and those that keys share
+	digits   []byte     // [rows, simd.DigitsBytes(KeyDim)] q in fixed point, for kernels that take it
+	reach    simd.Reach // the scales of keys that it serves
+	left     simd.Reach // and what the running chunk has left of that
+	m        []float32  // [rows] this and the next two: the running chunk
+	l        []float32  // [rows]
+	o        []float32  // [rows, ValueDim] numerators, in units
+	keys     sweep      // under way
+	part     part       // of the rows, under way
+	kScale   []float32  // [≤ sweepKeys] what keys lists: another head has other scales
 	vScale   []float32
 	s        []float32 // [rows, stride] its scores, then weights
 	alpha    []float32 // [rows]
+	most     []float32 // [rows] weights in light digits, for kernels of integers: see simd.LightShare
 	hidden   bool      // some score was −Inf
 	unit     []float32 // [rows] see lift and lower
 	chunks   states    // [chunksPerMerge, rows] states of finished chunks
@@ -36,6 +38,9 @@ func (c *stream) reserve(rows, from int) {
 	c.q = c.worker.q[from*shape.KeyDim:][:rows*shape.KeyDim]
 	if c.job.kernels.integerK != nil {
 		c.digits = resize(c.digits, rows*simd.DigitsBytes(shape.KeyDim))
+	}
+	if c.job.kernels.integerV != nil {
+		c.most = resize(c.most, rows)
 	}
 	c.m = resize(c.m, rows)
 	c.l = resize(c.l, rows)
@@ -61,12 +66,13 @@ func (c *stream) begin() {
 		c.scaledQueries(c.q[i*len(from):][:len(from)], from)
 	}
 	if integer := c.job.kernels.integerK; integer != nil {
-		c.most = integer.Digits(c.digits, c.q, c.rows, l.Shape.KeyDim)
+		c.reach = integer.Digits(c.digits, c.q, c.rows, l.Shape.KeyDim)
 	}
 }
 
 // clear begins a chunk, whose sums are in a unit.
 func (c *stream) clear(unit float32) {
+	c.left = c.reach
 	for r := range c.rows {
 		c.m[r], c.l[r], c.unit[r] = float32(negInf), 0, unit
 	}

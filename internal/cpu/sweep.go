@@ -127,7 +127,7 @@ func (c *stream) score(i, n int, ahead simd.Ahead) {
 	s, scales := c.s[i*simd.TileKeys:], ofTiles(p.keys.kScale, i, n)
 	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: ofTiles(p.keys.k, i, n)}
 	if integer := kernels.integerK; integer != nil &&
-		integer.Scores(s, stride, c.digits[p.first*simd.DigitsBytes(dim):], p.rows, dim, keys, scales, c.most, ahead) {
+		integer.Scores(s, stride, c.digits[p.first*simd.DigitsBytes(dim):], p.rows, dim, keys, scales, &c.left, ahead) {
 		return
 	}
 	kernels.scores(s, stride, c.q[p.first*dim:], p.rows, dim, keys, ahead)
@@ -146,6 +146,11 @@ func (c *stream) weigh() {
 	c.hidden = simd.Softmax(c.s, stride, p.rows, keys, c.m[p.first:], c.l[p.first:], c.alpha)
 	c.comeDown()
 	c.scaleWeights(c.s, p.first, p.rows, keys, p.keys.vScale)
+	if c.job.kernels.integerV != nil {
+		for r := p.first; r < p.first+p.rows; r++ {
+			c.most[r] = simd.LightShare * c.l[r] * c.unit[r]
+		}
+	}
 }
 
 // add adds the weighted values of n tiles from tile i on to o, in fixed point as far as that
@@ -162,7 +167,7 @@ func (c *stream) add(i, n int, ahead simd.Ahead) {
 		return
 	}
 	if integer := kernels.integerV; integer != nil {
-		done = integer.Accumulate(o, p.rows, dim, weights, stride, alpha, values, len(p.keys.vScale) > 0, ahead)
+		done = integer.Accumulate(o, p.rows, dim, weights, stride, alpha, values, ofTiles(p.keys.vScale, i, n), c.most[p.first:], ahead)
 	}
 	if done < p.rows {
 		kernels.accumulate(o[done*dim:], p.rows-done, dim, weights[done*stride:], stride, alpha[done:], values, ahead)

@@ -118,12 +118,13 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 func tileSteps(e Elem, q []float32, rows, dim, stride int) (scores func(s []float32, k Tile, ahead Ahead), accumulate func(o, p, alpha []float32, v Tile, ahead Ahead)) {
 	if f := IntegerKernels(e); f.Takes(dim) {
 		digits := make([]byte, rows*DigitsBytes(dim))
-		most := f.Digits(digits, q, rows, dim)
+		f.Digits(digits, q, rows, dim)
+		reach, most := Reach{math.MaxFloat32, math.MaxFloat32}, slices.Repeat([]float32{math.MaxFloat32}, rows) // as few digits as there are kernels for
 		scores = func(s []float32, k Tile, ahead Ahead) {
-			f.Scores(s, stride, digits, rows, dim, k, nil, most, ahead)
+			f.Scores(s, stride, digits, rows, dim, k, nil, &reach, ahead)
 		}
 		return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
-			f.Accumulate(o, rows, dim, p, stride, alpha, v, false, ahead)
+			f.Accumulate(o, rows, dim, p, stride, alpha, v, nil, most, ahead)
 		}
 	}
 	floats, sums := Scores(e), Accumulate(e)

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func integerAccumulateI8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x1VNNI(SB), $840-105
+TEXT ·integerAccumulate2I8x1VNNI(SB), $840-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -75,82 +75,106 @@ TEXT ·integerAccumulateI8x1VNNI(SB), $840-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 788(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       (CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most1
+	VMULSS       (CX)(AX*4), X6, X6
+
+most1:
+	VUCOMISS     X0, X6
+	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 792(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 784(SP)
-	VSCALEFPS    Z0, Z5, Z5
-	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 784(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 784(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
@@ -162,19 +186,19 @@ TEXT ·integerAccumulateI8x1VNNI(SB), $840-105
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 816(SP)
 	MOVQ         $+0, 832(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 824(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -186,7 +210,6904 @@ TEXT ·integerAccumulateI8x1VNNI(SB), $840-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 832(SP)
+
+nothingAhead:
+channels128:
+	CMPQ         808(SP), $+128
+	JLT          channels128done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z8
+	VMOVDQA64    Z0, Z9
+	VMOVDQA64    Z0, Z10
+	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z12
+	VMOVDQA64    Z0, Z13
+	VMOVDQA64    Z0, Z14
+	VMOVDQA64    Z0, Z15
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         800(SP), DX
+
+keys2:
+	MOVQ  832(SP), R8
+	TESTQ R8, R8
+	JZ    ahead3done
+
+ahead3:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead3fewer
+
+ahead3four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead3four
+
+ahead3fewer:
+	ADDQ $+4, R9
+	JZ   ahead3touched
+
+ahead3one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead3one
+
+ahead3touched:
+	TESTQ SI, SI
+	JNZ   ahead3done
+	MOVQ  816(SP), SI
+	INCQ  SI
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead3done
+
+ahead3row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead3
+
+ahead3done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z16
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z17
+	VPUNPCKLBW   (R8)(DX*1), Z16, Z18
+	VPUNPCKLBW   (R9)(DX*1), Z17, Z19
+	VPUNPCKLWD   Z19, Z18, Z20
+	VPUNPCKHWD   Z19, Z18, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z20, Z19, Z1
+	VPDPBUSD     Z18, Z19, Z2
+	VPBROADCASTD 4(AX), Z19
+	VPDPBUSD     Z20, Z19, Z9
+	VPDPBUSD     Z18, Z19, Z10
+	VPUNPCKHBW   (R8)(DX*1), Z16, Z16
+	VPUNPCKHBW   (R9)(DX*1), Z17, Z17
+	VPUNPCKLWD   Z17, Z16, Z18
+	VPUNPCKHWD   Z17, Z16, Z16
+	VPBROADCASTD (AX), Z17
+	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z17, Z4
+	VPBROADCASTD 4(AX), Z17
+	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z17, Z12
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    64(R10)(DX*1), Z16
+	MOVQ         16(CX), R10
+	VMOVDQU32    64(R10)(DX*1), Z17
+	VPUNPCKLBW   64(R8)(DX*1), Z16, Z18
+	VPUNPCKLBW   64(R9)(DX*1), Z17, Z19
+	VPUNPCKLWD   Z19, Z18, Z20
+	VPUNPCKHWD   Z19, Z18, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z20, Z19, Z5
+	VPDPBUSD     Z18, Z19, Z6
+	VPBROADCASTD 4(AX), Z19
+	VPDPBUSD     Z20, Z19, Z13
+	VPDPBUSD     Z18, Z19, Z14
+	VPUNPCKHBW   64(R8)(DX*1), Z16, Z16
+	VPUNPCKHBW   64(R9)(DX*1), Z17, Z17
+	VPUNPCKLWD   Z17, Z16, Z18
+	VPUNPCKHWD   Z17, Z16, Z16
+	VPBROADCASTD (AX), Z17
+	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z17, Z8
+	VPBROADCASTD 4(AX), Z17
+	VPDPBUSD     Z18, Z17, Z15
+	VPDPBUSD     Z16, Z17, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys2
+	CMPQ         scales+64(FP), $+0
+	JE           full4
+	CMPQ         800(SP), $+0
+	JNE          full4
+	MOVQ         dim+8(FP), CX
+	MOVQ         792(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes5:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes5
+	KORTESTD K1, K1
+	JNZ      full0of4
+	CMPL     788(SP), $+0
+	JNE      declined
+
+full0of4:
+full4:
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z16
+	VBROADCASTSS 784(SP), Z17
+	XORL         CX, CX
+	VMOVD        CX, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z17, Z4, Z4
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z17, Z5, Z5
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z17, Z6, Z6
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z17, Z7, Z7
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z17, Z8, Z8
+	VSHUFF32X4   $0x44, Z2, Z1, Z9
+	VSHUFF32X4   $0xee, Z2, Z1, Z11
+	VSHUFF32X4   $0x44, Z4, Z3, Z10
+	VSHUFF32X4   $0xee, Z4, Z3, Z12
+	VSHUFF32X4   $0x88, Z10, Z9, Z1
+	VSHUFF32X4   $0xdd, Z10, Z9, Z2
+	VSHUFF32X4   $0x88, Z12, Z11, Z3
+	VSHUFF32X4   $0xdd, Z12, Z11, Z4
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z4
+	VMOVUPS      Z4, 192(AX)
+	VSHUFF32X4   $0x44, Z6, Z5, Z13
+	VSHUFF32X4   $0xee, Z6, Z5, Z15
+	VSHUFF32X4   $0x44, Z8, Z7, Z14
+	VSHUFF32X4   $0xee, Z8, Z7, Z0
+	VSHUFF32X4   $0x88, Z14, Z13, Z5
+	VSHUFF32X4   $0xdd, Z14, Z13, Z6
+	VSHUFF32X4   $0x88, Z0, Z15, Z7
+	VSHUFF32X4   $0xdd, Z0, Z15, Z8
+	VMOVUPS.Z    256(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, 800(SP)
+	SUBQ         $+128, 808(SP)
+	JMP          channels128
+
+channels128done:
+channels64:
+	CMPQ         808(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         800(SP), DX
+
+keys6:
+	MOVQ  832(SP), R8
+	TESTQ R8, R8
+	JZ    ahead7done
+
+ahead7:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead7fewer
+
+ahead7four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead7four
+
+ahead7fewer:
+	ADDQ $+4, R9
+	JZ   ahead7touched
+
+ahead7one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead7one
+
+ahead7touched:
+	TESTQ SI, SI
+	JNZ   ahead7done
+	MOVQ  816(SP), SI
+	INCQ  SI
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead7row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead7done
+
+ahead7row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead7
+
+ahead7done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z8
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z9
+	VPUNPCKLBW   (R8)(DX*1), Z8, Z10
+	VPUNPCKLBW   (R9)(DX*1), Z9, Z11
+	VPUNPCKLWD   Z11, Z10, Z12
+	VPUNPCKHWD   Z11, Z10, Z10
+	VPBROADCASTD (AX), Z11
+	VPDPBUSD     Z12, Z11, Z1
+	VPDPBUSD     Z10, Z11, Z2
+	VPBROADCASTD 4(AX), Z11
+	VPDPBUSD     Z12, Z11, Z5
+	VPDPBUSD     Z10, Z11, Z6
+	VPUNPCKHBW   (R8)(DX*1), Z8, Z8
+	VPUNPCKHBW   (R9)(DX*1), Z9, Z9
+	VPUNPCKLWD   Z9, Z8, Z10
+	VPUNPCKHWD   Z9, Z8, Z8
+	VPBROADCASTD (AX), Z9
+	VPDPBUSD     Z10, Z9, Z3
+	VPDPBUSD     Z8, Z9, Z4
+	VPBROADCASTD 4(AX), Z9
+	VPDPBUSD     Z10, Z9, Z7
+	VPDPBUSD     Z8, Z9, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys6
+	CMPQ         scales+64(FP), $+0
+	JE           full8
+	CMPQ         800(SP), $+0
+	JNE          full8
+	MOVQ         dim+8(FP), CX
+	MOVQ         792(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes9:
+	VPABSB   (AX), Y8
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y8, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes9
+	KORTESTD K1, K1
+	JNZ      full0of8
+	CMPL     788(SP), $+0
+	JNE      declined
+
+full0of8:
+full8:
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z8
+	VBROADCASTSS 784(SP), Z9
+	XORL         CX, CX
+	VMOVD        CX, X10
+	VPBROADCASTD X10, Z10
+	VCMPPS       $0x04, Z10, Z8, K1
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z9, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z9, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z9, Z3, Z3
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z9, Z4, Z4
+	VSHUFF32X4   $0x44, Z2, Z1, Z5
+	VSHUFF32X4   $0xee, Z2, Z1, Z7
+	VSHUFF32X4   $0x44, Z4, Z3, Z6
+	VSHUFF32X4   $0xee, Z4, Z3, Z0
+	VSHUFF32X4   $0x88, Z6, Z5, Z1
+	VSHUFF32X4   $0xdd, Z6, Z5, Z2
+	VSHUFF32X4   $0x88, Z0, Z7, Z3
+	VSHUFF32X4   $0xdd, Z0, Z7, Z4
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z8, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z8, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z8, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z8, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, 800(SP)
+	SUBQ         $+64, 808(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  832(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead10done
+
+ahead10:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, CX
+	JZ   ahead10touched
+
+ahead10one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  816(SP), SI
+	INCQ  SI
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead10done
+
+ahead10row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead10
+
+ahead10done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+DATA digitOrderVNNI<>+0(SB)/4, $0x0c080400
+DATA digitOrderVNNI<>+4(SB)/4, $0x0d090501
+DATA digitOrderVNNI<>+8(SB)/4, $0x0e0a0602
+DATA digitOrderVNNI<>+12(SB)/4, $0x0f0b0703
+DATA digitOrderVNNI<>+16(SB)/4, $0x0c080400
+DATA digitOrderVNNI<>+20(SB)/4, $0x0d090501
+DATA digitOrderVNNI<>+24(SB)/4, $0x0e0a0602
+DATA digitOrderVNNI<>+28(SB)/4, $0x0f0b0703
+DATA digitOrderVNNI<>+32(SB)/4, $0x0c080400
+DATA digitOrderVNNI<>+36(SB)/4, $0x0d090501
+DATA digitOrderVNNI<>+40(SB)/4, $0x0e0a0602
+DATA digitOrderVNNI<>+44(SB)/4, $0x0f0b0703
+DATA digitOrderVNNI<>+48(SB)/4, $0x0c080400
+DATA digitOrderVNNI<>+52(SB)/4, $0x0d090501
+DATA digitOrderVNNI<>+56(SB)/4, $0x0e0a0602
+DATA digitOrderVNNI<>+60(SB)/4, $0x0f0b0703
+GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
+
+DATA ditherVNNI<>+0(SB)/4, $0x3c000000
+DATA ditherVNNI<>+4(SB)/4, $0x3f020000
+DATA ditherVNNI<>+8(SB)/4, $0x3e840000
+DATA ditherVNNI<>+12(SB)/4, $0x3f420000
+DATA ditherVNNI<>+16(SB)/4, $0x3e080000
+DATA ditherVNNI<>+20(SB)/4, $0x3f220000
+DATA ditherVNNI<>+24(SB)/4, $0x3ec40000
+DATA ditherVNNI<>+28(SB)/4, $0x3f620000
+DATA ditherVNNI<>+32(SB)/4, $0x3d900000
+DATA ditherVNNI<>+36(SB)/4, $0x3f120000
+DATA ditherVNNI<>+40(SB)/4, $0x3ea40000
+DATA ditherVNNI<>+44(SB)/4, $0x3f520000
+DATA ditherVNNI<>+48(SB)/4, $0x3e480000
+DATA ditherVNNI<>+52(SB)/4, $0x3f320000
+DATA ditherVNNI<>+56(SB)/4, $0x3ee40000
+DATA ditherVNNI<>+60(SB)/4, $0x3f720000
+DATA ditherVNNI<>+64(SB)/4, $0x3d200000
+DATA ditherVNNI<>+68(SB)/4, $0x3f0a0000
+DATA ditherVNNI<>+72(SB)/4, $0x3e940000
+DATA ditherVNNI<>+76(SB)/4, $0x3f4a0000
+DATA ditherVNNI<>+80(SB)/4, $0x3e280000
+DATA ditherVNNI<>+84(SB)/4, $0x3f2a0000
+DATA ditherVNNI<>+88(SB)/4, $0x3ed40000
+DATA ditherVNNI<>+92(SB)/4, $0x3f6a0000
+DATA ditherVNNI<>+96(SB)/4, $0x3dd00000
+DATA ditherVNNI<>+100(SB)/4, $0x3f1a0000
+DATA ditherVNNI<>+104(SB)/4, $0x3eb40000
+DATA ditherVNNI<>+108(SB)/4, $0x3f5a0000
+DATA ditherVNNI<>+112(SB)/4, $0x3e680000
+DATA ditherVNNI<>+116(SB)/4, $0x3f3a0000
+DATA ditherVNNI<>+120(SB)/4, $0x3ef40000
+DATA ditherVNNI<>+124(SB)/4, $0x3f7a0000
+DATA ditherVNNI<>+128(SB)/4, $0x3cc00000
+DATA ditherVNNI<>+132(SB)/4, $0x3f060000
+DATA ditherVNNI<>+136(SB)/4, $0x3e8c0000
+DATA ditherVNNI<>+140(SB)/4, $0x3f460000
+DATA ditherVNNI<>+144(SB)/4, $0x3e180000
+DATA ditherVNNI<>+148(SB)/4, $0x3f260000
+DATA ditherVNNI<>+152(SB)/4, $0x3ecc0000
+DATA ditherVNNI<>+156(SB)/4, $0x3f660000
+DATA ditherVNNI<>+160(SB)/4, $0x3db00000
+DATA ditherVNNI<>+164(SB)/4, $0x3f160000
+DATA ditherVNNI<>+168(SB)/4, $0x3eac0000
+DATA ditherVNNI<>+172(SB)/4, $0x3f560000
+DATA ditherVNNI<>+176(SB)/4, $0x3e580000
+DATA ditherVNNI<>+180(SB)/4, $0x3f360000
+DATA ditherVNNI<>+184(SB)/4, $0x3eec0000
+DATA ditherVNNI<>+188(SB)/4, $0x3f760000
+DATA ditherVNNI<>+192(SB)/4, $0x3d600000
+DATA ditherVNNI<>+196(SB)/4, $0x3f0e0000
+DATA ditherVNNI<>+200(SB)/4, $0x3e9c0000
+DATA ditherVNNI<>+204(SB)/4, $0x3f4e0000
+DATA ditherVNNI<>+208(SB)/4, $0x3e380000
+DATA ditherVNNI<>+212(SB)/4, $0x3f2e0000
+DATA ditherVNNI<>+216(SB)/4, $0x3edc0000
+DATA ditherVNNI<>+220(SB)/4, $0x3f6e0000
+DATA ditherVNNI<>+224(SB)/4, $0x3df00000
+DATA ditherVNNI<>+228(SB)/4, $0x3f1e0000
+DATA ditherVNNI<>+232(SB)/4, $0x3ebc0000
+DATA ditherVNNI<>+236(SB)/4, $0x3f5e0000
+DATA ditherVNNI<>+240(SB)/4, $0x3e780000
+DATA ditherVNNI<>+244(SB)/4, $0x3f3e0000
+DATA ditherVNNI<>+248(SB)/4, $0x3efc0000
+DATA ditherVNNI<>+252(SB)/4, $0x3f7e0000
+GLOBL ditherVNNI<>(SB), RODATA|NOPTR, $256
+
+DATA fullI8VNNI<>+0(SB)/4, $0x78787878
+DATA fullI8VNNI<>+4(SB)/4, $0x78787878
+DATA fullI8VNNI<>+8(SB)/4, $0x78787878
+DATA fullI8VNNI<>+12(SB)/4, $0x78787878
+DATA fullI8VNNI<>+16(SB)/4, $0x78787878
+DATA fullI8VNNI<>+20(SB)/4, $0x78787878
+DATA fullI8VNNI<>+24(SB)/4, $0x78787878
+DATA fullI8VNNI<>+28(SB)/4, $0x78787878
+GLOBL fullI8VNNI<>(SB), RODATA|NOPTR, $32
+
+// func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1060(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       (BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most11
+	VMULSS       (BX)(DX*4), X7, X7
+
+most11:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1072(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1056(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1056(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1068(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       4(CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most12
+	VMULSS       (CX)(AX*4), X6, X6
+
+most12:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1080(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 1064(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 1064(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1096(SP)
+	MOVQ         $+0, 1088(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 1104(SP)
+	MOVQ         $+0, 1120(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 1112(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1112(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1120(SP)
+
+nothingAhead:
+channels64:
+	CMPQ         1096(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z8
+	VMOVDQA64    Z0, Z9
+	VMOVDQA64    Z0, Z10
+	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z12
+	VMOVDQA64    Z0, Z13
+	VMOVDQA64    Z0, Z14
+	VMOVDQA64    Z0, Z15
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1088(SP), DX
+
+keys13:
+	MOVQ  1120(SP), R8
+	TESTQ R8, R8
+	JZ    ahead14done
+
+ahead14:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead14fewer
+
+ahead14four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead14four
+
+ahead14fewer:
+	ADDQ $+4, R9
+	JZ   ahead14touched
+
+ahead14one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead14one
+
+ahead14touched:
+	TESTQ SI, SI
+	JNZ   ahead14done
+	MOVQ  1104(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead14row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead14done
+
+ahead14row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead14
+
+ahead14done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z16
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z17
+	VPUNPCKLBW   (R8)(DX*1), Z16, Z18
+	VPUNPCKLBW   (R9)(DX*1), Z17, Z19
+	VPUNPCKLWD   Z19, Z18, Z20
+	VPUNPCKHWD   Z19, Z18, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z20, Z19, Z1
+	VPDPBUSD     Z18, Z19, Z2
+	VPBROADCASTD 4(AX), Z19
+	VPDPBUSD     Z20, Z19, Z5
+	VPDPBUSD     Z18, Z19, Z6
+	VPBROADCASTD 256(AX), Z19
+	VPDPBUSD     Z20, Z19, Z9
+	VPDPBUSD     Z18, Z19, Z10
+	VPBROADCASTD 260(AX), Z19
+	VPDPBUSD     Z20, Z19, Z13
+	VPDPBUSD     Z18, Z19, Z14
+	VPUNPCKHBW   (R8)(DX*1), Z16, Z16
+	VPUNPCKHBW   (R9)(DX*1), Z17, Z17
+	VPUNPCKLWD   Z17, Z16, Z18
+	VPUNPCKHWD   Z17, Z16, Z16
+	VPBROADCASTD (AX), Z17
+	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z17, Z4
+	VPBROADCASTD 4(AX), Z17
+	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z17, Z8
+	VPBROADCASTD 256(AX), Z17
+	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z17, Z12
+	VPBROADCASTD 260(AX), Z17
+	VPDPBUSD     Z18, Z17, Z15
+	VPDPBUSD     Z16, Z17, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys13
+	CMPQ         scales+64(FP), $+0
+	JE           full15
+	CMPQ         1088(SP), $+0
+	JNE          full15
+	MOVQ         dim+8(FP), CX
+	MOVQ         1072(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes16:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes16
+	KORTESTD K1, K1
+	JNZ      full0of15
+	CMPL     1060(SP), $+0
+	JNE      declined
+
+full0of15:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1080(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes17:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes17
+	KORTESTD K1, K1
+	JNZ      full1of15
+	CMPL     1068(SP), $+0
+	JNE      declined
+
+full1of15:
+full15:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 1056(SP), Z17
+	XORL         DI, DI
+	VMOVD        DI, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z17, Z4, Z4
+	VSHUFF32X4   $0x44, Z2, Z1, Z5
+	VSHUFF32X4   $0xee, Z2, Z1, Z7
+	VSHUFF32X4   $0x44, Z4, Z3, Z6
+	VSHUFF32X4   $0xee, Z4, Z3, Z8
+	VSHUFF32X4   $0x88, Z6, Z5, Z1
+	VSHUFF32X4   $0xdd, Z6, Z5, Z2
+	VSHUFF32X4   $0x88, Z8, Z7, Z3
+	VSHUFF32X4   $0xdd, Z8, Z7, Z4
+	VMOVUPS.Z    (AX), K1, Z5
+	VFMADD231PS  Z5, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 1064(SP), Z2
+	XORL         CX, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Z3
+	VCMPPS       $0x04, Z3, Z1, K1
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z2, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z2, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z2, Z11, Z11
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z2, Z12, Z12
+	VSHUFF32X4   $0x44, Z10, Z9, Z13
+	VSHUFF32X4   $0xee, Z10, Z9, Z15
+	VSHUFF32X4   $0x44, Z12, Z11, Z14
+	VSHUFF32X4   $0xee, Z12, Z11, Z0
+	VSHUFF32X4   $0x88, Z14, Z13, Z9
+	VSHUFF32X4   $0xdd, Z14, Z13, Z10
+	VSHUFF32X4   $0x88, Z0, Z15, Z11
+	VSHUFF32X4   $0xdd, Z0, Z15, Z12
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, 1088(SP)
+	SUBQ         $+64, 1096(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  1120(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead18done
+
+ahead18:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead18fewer
+
+ahead18four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead18four
+
+ahead18fewer:
+	ADDQ $+4, CX
+	JZ   ahead18touched
+
+ahead18one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead18one
+
+ahead18touched:
+	TESTQ SI, SI
+	JNZ   ahead18done
+	MOVQ  1104(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead18row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead18done
+
+ahead18row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead18
+
+ahead18done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+// func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1332(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       (BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most19
+	VMULSS       (BX)(DX*4), X7, X7
+
+most19:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1352(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1328(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1328(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1340(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       4(BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most20
+	VMULSS       (BX)(DX*4), X7, X7
+
+most20:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1360(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1336(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1336(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1348(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       8(CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most21
+	VMULSS       (CX)(AX*4), X6, X6
+
+most21:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1368(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 1344(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 1344(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1384(SP)
+	MOVQ         $+0, 1376(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 1392(SP)
+	MOVQ         $+0, 1408(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 1400(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1400(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1408(SP)
+
+nothingAhead:
+channels64:
+	CMPQ         1384(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z8
+	VMOVDQA64    Z0, Z9
+	VMOVDQA64    Z0, Z10
+	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z12
+	VMOVDQA64    Z0, Z13
+	VMOVDQA64    Z0, Z14
+	VMOVDQA64    Z0, Z15
+	VMOVDQA64    Z0, Z16
+	VMOVDQA64    Z0, Z17
+	VMOVDQA64    Z0, Z18
+	VMOVDQA64    Z0, Z19
+	VMOVDQA64    Z0, Z20
+	VMOVDQA64    Z0, Z21
+	VMOVDQA64    Z0, Z22
+	VMOVDQA64    Z0, Z23
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1376(SP), DX
+
+keys22:
+	MOVQ  1408(SP), R8
+	TESTQ R8, R8
+	JZ    ahead23done
+
+ahead23:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead23fewer
+
+ahead23four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead23four
+
+ahead23fewer:
+	ADDQ $+4, R9
+	JZ   ahead23touched
+
+ahead23one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead23one
+
+ahead23touched:
+	TESTQ SI, SI
+	JNZ   ahead23done
+	MOVQ  1392(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead23row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead23done
+
+ahead23row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead23
+
+ahead23done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z24
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z25
+	VPUNPCKLBW   (R8)(DX*1), Z24, Z26
+	VPUNPCKLBW   (R9)(DX*1), Z25, Z27
+	VPUNPCKLWD   Z27, Z26, Z28
+	VPUNPCKHWD   Z27, Z26, Z26
+	VPBROADCASTD (AX), Z27
+	VPDPBUSD     Z28, Z27, Z1
+	VPDPBUSD     Z26, Z27, Z2
+	VPBROADCASTD 4(AX), Z27
+	VPDPBUSD     Z28, Z27, Z5
+	VPDPBUSD     Z26, Z27, Z6
+	VPBROADCASTD 256(AX), Z27
+	VPDPBUSD     Z28, Z27, Z9
+	VPDPBUSD     Z26, Z27, Z10
+	VPBROADCASTD 260(AX), Z27
+	VPDPBUSD     Z28, Z27, Z13
+	VPDPBUSD     Z26, Z27, Z14
+	VPBROADCASTD 512(AX), Z27
+	VPDPBUSD     Z28, Z27, Z17
+	VPDPBUSD     Z26, Z27, Z18
+	VPBROADCASTD 516(AX), Z27
+	VPDPBUSD     Z28, Z27, Z21
+	VPDPBUSD     Z26, Z27, Z22
+	VPUNPCKHBW   (R8)(DX*1), Z24, Z24
+	VPUNPCKHBW   (R9)(DX*1), Z25, Z25
+	VPUNPCKLWD   Z25, Z24, Z26
+	VPUNPCKHWD   Z25, Z24, Z24
+	VPBROADCASTD (AX), Z25
+	VPDPBUSD     Z26, Z25, Z3
+	VPDPBUSD     Z24, Z25, Z4
+	VPBROADCASTD 4(AX), Z25
+	VPDPBUSD     Z26, Z25, Z7
+	VPDPBUSD     Z24, Z25, Z8
+	VPBROADCASTD 256(AX), Z25
+	VPDPBUSD     Z26, Z25, Z11
+	VPDPBUSD     Z24, Z25, Z12
+	VPBROADCASTD 260(AX), Z25
+	VPDPBUSD     Z26, Z25, Z15
+	VPDPBUSD     Z24, Z25, Z16
+	VPBROADCASTD 512(AX), Z25
+	VPDPBUSD     Z26, Z25, Z19
+	VPDPBUSD     Z24, Z25, Z20
+	VPBROADCASTD 516(AX), Z25
+	VPDPBUSD     Z26, Z25, Z23
+	VPDPBUSD     Z24, Z25, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys22
+	CMPQ         scales+64(FP), $+0
+	JE           full24
+	CMPQ         1376(SP), $+0
+	JNE          full24
+	MOVQ         dim+8(FP), CX
+	MOVQ         1352(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes25:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes25
+	KORTESTD K1, K1
+	JNZ      full0of24
+	CMPL     1332(SP), $+0
+	JNE      declined
+
+full0of24:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1360(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes26:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes26
+	KORTESTD K1, K1
+	JNZ      full1of24
+	CMPL     1340(SP), $+0
+	JNE      declined
+
+full1of24:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1368(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes27:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes27
+	KORTESTD K1, K1
+	JNZ      full2of24
+	CMPL     1348(SP), $+0
+	JNE      declined
+
+full2of24:
+full24:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z24
+	VBROADCASTSS 1328(SP), Z25
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z25, Z3, Z3
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z25, Z4, Z4
+	VSHUFF32X4   $0x44, Z2, Z1, Z5
+	VSHUFF32X4   $0xee, Z2, Z1, Z7
+	VSHUFF32X4   $0x44, Z4, Z3, Z6
+	VSHUFF32X4   $0xee, Z4, Z3, Z8
+	VSHUFF32X4   $0x88, Z6, Z5, Z1
+	VSHUFF32X4   $0xdd, Z6, Z5, Z2
+	VSHUFF32X4   $0x88, Z8, Z7, Z3
+	VSHUFF32X4   $0xdd, Z8, Z7, Z4
+	VMOVUPS.Z    (AX), K1, Z5
+	VFMADD231PS  Z5, Z24, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 1336(SP), Z2
+	XORL         DI, DI
+	VMOVD        DI, X3
+	VPBROADCASTD X3, Z3
+	VCMPPS       $0x04, Z3, Z1, K1
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z2, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z2, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z2, Z11, Z11
+	VPSLLD       $0x08, Z16, Z16
+	VPADDD       Z16, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z2, Z12, Z12
+	VSHUFF32X4   $0x44, Z10, Z9, Z13
+	VSHUFF32X4   $0xee, Z10, Z9, Z15
+	VSHUFF32X4   $0x44, Z12, Z11, Z14
+	VSHUFF32X4   $0xee, Z12, Z11, Z16
+	VSHUFF32X4   $0x88, Z14, Z13, Z9
+	VSHUFF32X4   $0xdd, Z14, Z13, Z10
+	VSHUFF32X4   $0x88, Z16, Z15, Z11
+	VSHUFF32X4   $0xdd, Z16, Z15, Z12
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VBROADCASTSS 1344(SP), Z2
+	XORL         CX, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Z3
+	VCMPPS       $0x04, Z3, Z1, K1
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z2, Z17, Z17
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z2, Z18, Z18
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z2, Z19, Z19
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z2, Z20, Z20
+	VSHUFF32X4   $0x44, Z18, Z17, Z21
+	VSHUFF32X4   $0xee, Z18, Z17, Z23
+	VSHUFF32X4   $0x44, Z20, Z19, Z22
+	VSHUFF32X4   $0xee, Z20, Z19, Z0
+	VSHUFF32X4   $0x88, Z22, Z21, Z17
+	VSHUFF32X4   $0xdd, Z22, Z21, Z18
+	VSHUFF32X4   $0x88, Z0, Z23, Z19
+	VSHUFF32X4   $0xdd, Z0, Z23, Z20
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, 1376(SP)
+	SUBQ         $+64, 1384(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  1408(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead28done
+
+ahead28:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, CX
+	JZ   ahead28touched
+
+ahead28one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ SI, SI
+	JNZ   ahead28done
+	MOVQ  1392(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead28done
+
+ahead28row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead28
+
+ahead28done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+// func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I8x4VNNI(SB), $1704-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1604(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       (BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most29
+	VMULSS       (BX)(DX*4), X7, X7
+
+most29:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1632(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1600(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1600(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1612(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       4(BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most30
+	VMULSS       (BX)(DX*4), X7, X7
+
+most30:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1640(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1608(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1608(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1620(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       8(BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most31
+	VMULSS       (BX)(DX*4), X7, X7
+
+most31:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1648(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1616(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1616(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1628(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       12(CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most32
+	VMULSS       (CX)(AX*4), X6, X6
+
+most32:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1656(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 1624(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 1624(SP)
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1280(SP)
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1344(SP)
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1408(SP)
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1472(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1672(SP)
+	MOVQ         $+0, 1664(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	ADDQ         AX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 1680(SP)
+	MOVQ         $+0, 1696(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 1688(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1688(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1696(SP)
+
+nothingAhead:
+channels64:
+	CMPQ         1672(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z8
+	VMOVDQA64    Z0, Z9
+	VMOVDQA64    Z0, Z10
+	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z12
+	VMOVDQA64    Z0, Z13
+	VMOVDQA64    Z0, Z14
+	VMOVDQA64    Z0, Z15
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1664(SP), DX
+
+keys33:
+	MOVQ  1696(SP), R8
+	TESTQ R8, R8
+	JZ    ahead34done
+
+ahead34:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead34fewer
+
+ahead34four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead34four
+
+ahead34fewer:
+	ADDQ $+4, R9
+	JZ   ahead34touched
+
+ahead34one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead34one
+
+ahead34touched:
+	TESTQ SI, SI
+	JNZ   ahead34done
+	MOVQ  1680(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead34row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead34done
+
+ahead34row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead34
+
+ahead34done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z16
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z17
+	VPUNPCKLBW   (R8)(DX*1), Z16, Z18
+	VPUNPCKLBW   (R9)(DX*1), Z17, Z19
+	VPUNPCKLWD   Z19, Z18, Z20
+	VPUNPCKHWD   Z19, Z18, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z20, Z19, Z1
+	VPDPBUSD     Z18, Z19, Z2
+	VPBROADCASTD 4(AX), Z19
+	VPDPBUSD     Z20, Z19, Z5
+	VPDPBUSD     Z18, Z19, Z6
+	VPBROADCASTD 256(AX), Z19
+	VPDPBUSD     Z20, Z19, Z9
+	VPDPBUSD     Z18, Z19, Z10
+	VPBROADCASTD 260(AX), Z19
+	VPDPBUSD     Z20, Z19, Z13
+	VPDPBUSD     Z18, Z19, Z14
+	VPUNPCKHBW   (R8)(DX*1), Z16, Z16
+	VPUNPCKHBW   (R9)(DX*1), Z17, Z17
+	VPUNPCKLWD   Z17, Z16, Z18
+	VPUNPCKHWD   Z17, Z16, Z16
+	VPBROADCASTD (AX), Z17
+	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z17, Z4
+	VPBROADCASTD 4(AX), Z17
+	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z17, Z8
+	VPBROADCASTD 256(AX), Z17
+	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z17, Z12
+	VPBROADCASTD 260(AX), Z17
+	VPDPBUSD     Z18, Z17, Z15
+	VPDPBUSD     Z16, Z17, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys33
+	CMPQ         scales+64(FP), $+0
+	JE           full35
+	CMPQ         1664(SP), $+0
+	JNE          full35
+	MOVQ         dim+8(FP), CX
+	MOVQ         1632(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes36:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes36
+	KORTESTD K1, K1
+	JNZ      full0of35
+	CMPL     1604(SP), $+0
+	JNE      declined
+
+full0of35:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1640(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes37:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes37
+	KORTESTD K1, K1
+	JNZ      full1of35
+	CMPL     1612(SP), $+0
+	JNE      declined
+
+full1of35:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1648(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes38:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes38
+	KORTESTD K1, K1
+	JNZ      full2of35
+	CMPL     1620(SP), $+0
+	JNE      declined
+
+full2of35:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1656(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes39:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes39
+	KORTESTD K1, K1
+	JNZ      full3of35
+	CMPL     1628(SP), $+0
+	JNE      declined
+
+full3of35:
+full35:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 1600(SP), Z17
+	XORL         DI, DI
+	VMOVD        DI, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z17, Z4, Z4
+	VSHUFF32X4   $0x44, Z2, Z1, Z5
+	VSHUFF32X4   $0xee, Z2, Z1, Z7
+	VSHUFF32X4   $0x44, Z4, Z3, Z6
+	VSHUFF32X4   $0xee, Z4, Z3, Z8
+	VSHUFF32X4   $0x88, Z6, Z5, Z1
+	VSHUFF32X4   $0xdd, Z6, Z5, Z2
+	VSHUFF32X4   $0x88, Z8, Z7, Z3
+	VSHUFF32X4   $0xdd, Z8, Z7, Z4
+	VMOVUPS.Z    (AX), K1, Z5
+	VFMADD231PS  Z5, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 1608(SP), Z2
+	XORL         CX, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Z3
+	VCMPPS       $0x04, Z3, Z1, K1
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z2, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z2, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z2, Z11, Z11
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z2, Z12, Z12
+	VSHUFF32X4   $0x44, Z10, Z9, Z13
+	VSHUFF32X4   $0xee, Z10, Z9, Z15
+	VSHUFF32X4   $0x44, Z12, Z11, Z14
+	VSHUFF32X4   $0xee, Z12, Z11, Z0
+	VSHUFF32X4   $0x88, Z14, Z13, Z9
+	VSHUFF32X4   $0xdd, Z14, Z13, Z10
+	VSHUFF32X4   $0x88, Z0, Z15, Z11
+	VSHUFF32X4   $0xdd, Z0, Z15, Z12
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z8
+	VMOVDQA64    Z0, Z9
+	VMOVDQA64    Z0, Z10
+	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z12
+	VMOVDQA64    Z0, Z13
+	VMOVDQA64    Z0, Z14
+	VMOVDQA64    Z0, Z15
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         1024(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1664(SP), DX
+
+keys40:
+	MOVQ  1696(SP), R8
+	TESTQ R8, R8
+	JZ    ahead41done
+
+ahead41:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead41fewer
+
+ahead41four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead41four
+
+ahead41fewer:
+	ADDQ $+4, R9
+	JZ   ahead41touched
+
+ahead41one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead41one
+
+ahead41touched:
+	TESTQ SI, SI
+	JNZ   ahead41done
+	MOVQ  1680(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead41row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead41done
+
+ahead41row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead41
+
+ahead41done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z16
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z17
+	VPUNPCKLBW   (R8)(DX*1), Z16, Z18
+	VPUNPCKLBW   (R9)(DX*1), Z17, Z19
+	VPUNPCKLWD   Z19, Z18, Z20
+	VPUNPCKHWD   Z19, Z18, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z20, Z19, Z1
+	VPDPBUSD     Z18, Z19, Z2
+	VPBROADCASTD 4(AX), Z19
+	VPDPBUSD     Z20, Z19, Z5
+	VPDPBUSD     Z18, Z19, Z6
+	VPBROADCASTD 256(AX), Z19
+	VPDPBUSD     Z20, Z19, Z9
+	VPDPBUSD     Z18, Z19, Z10
+	VPBROADCASTD 260(AX), Z19
+	VPDPBUSD     Z20, Z19, Z13
+	VPDPBUSD     Z18, Z19, Z14
+	VPUNPCKHBW   (R8)(DX*1), Z16, Z16
+	VPUNPCKHBW   (R9)(DX*1), Z17, Z17
+	VPUNPCKLWD   Z17, Z16, Z18
+	VPUNPCKHWD   Z17, Z16, Z16
+	VPBROADCASTD (AX), Z17
+	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z17, Z4
+	VPBROADCASTD 4(AX), Z17
+	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z17, Z8
+	VPBROADCASTD 256(AX), Z17
+	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z17, Z12
+	VPBROADCASTD 260(AX), Z17
+	VPDPBUSD     Z18, Z17, Z15
+	VPDPBUSD     Z16, Z17, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys40
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	ADDQ         CX, AX
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z16
+	VBROADCASTSS 1616(SP), Z17
+	XORL         DI, DI
+	VMOVD        DI, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z17, Z4, Z4
+	VSHUFF32X4   $0x44, Z2, Z1, Z5
+	VSHUFF32X4   $0xee, Z2, Z1, Z7
+	VSHUFF32X4   $0x44, Z4, Z3, Z6
+	VSHUFF32X4   $0xee, Z4, Z3, Z8
+	VSHUFF32X4   $0x88, Z6, Z5, Z1
+	VSHUFF32X4   $0xdd, Z6, Z5, Z2
+	VSHUFF32X4   $0x88, Z8, Z7, Z3
+	VSHUFF32X4   $0xdd, Z8, Z7, Z4
+	VMOVUPS.Z    (AX), K1, Z5
+	VFMADD231PS  Z5, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VBROADCASTSS 1624(SP), Z2
+	XORL         CX, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Z3
+	VCMPPS       $0x04, Z3, Z1, K1
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z2, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z2, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z2, Z11, Z11
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z2, Z12, Z12
+	VSHUFF32X4   $0x44, Z10, Z9, Z13
+	VSHUFF32X4   $0xee, Z10, Z9, Z15
+	VSHUFF32X4   $0x44, Z12, Z11, Z14
+	VSHUFF32X4   $0xee, Z12, Z11, Z0
+	VSHUFF32X4   $0x88, Z14, Z13, Z9
+	VSHUFF32X4   $0xdd, Z14, Z13, Z10
+	VSHUFF32X4   $0x88, Z0, Z15, Z11
+	VSHUFF32X4   $0xdd, Z0, Z15, Z12
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, 1664(SP)
+	SUBQ         $+64, 1672(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  1696(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead42done
+
+ahead42:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead42fewer
+
+ahead42four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead42four
+
+ahead42fewer:
+	ADDQ $+4, CX
+	JZ   ahead42touched
+
+ahead42one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead42one
+
+ahead42touched:
+	TESTQ SI, SI
+	JNZ   ahead42done
+	MOVQ  1680(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead42row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead42done
+
+ahead42row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead42
+
+ahead42done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+// func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I4x1VNNI(SB), $840-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 788(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       (CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most43
+	VMULSS       (CX)(AX*4), X6, X6
+
+most43:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 792(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 784(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 784(SP)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0xf8f8f8f8, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z7, Z2, Z0
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z7, Z3, Z0
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z7, Z4, Z0
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z7, Z5, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VMOVDQU32    X0, 768(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 808(SP)
+	MOVQ         $+0, 800(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 816(SP)
+	MOVQ         $+0, 832(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 824(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 824(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 832(SP)
+
+nothingAhead:
+channels128:
+	CMPQ         808(SP), $+128
+	JLT          channels128done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 768(SP), Z0
+	VPBROADCASTD 768(SP), Z1
+	VPBROADCASTD 768(SP), Z2
+	VPBROADCASTD 768(SP), Z3
+	VPBROADCASTD 768(SP), Z4
+	VPBROADCASTD 768(SP), Z5
+	VPBROADCASTD 768(SP), Z6
+	VPBROADCASTD 768(SP), Z7
+	VPBROADCASTD 772(SP), Z8
+	VPBROADCASTD 772(SP), Z9
+	VPBROADCASTD 772(SP), Z10
+	VPBROADCASTD 772(SP), Z11
+	VPBROADCASTD 772(SP), Z12
+	VPBROADCASTD 772(SP), Z13
+	VPBROADCASTD 772(SP), Z14
+	VPBROADCASTD 772(SP), Z15
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X16
+	VPBROADCASTD X16, Z16
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         800(SP), DX
+
+keys44:
+	MOVQ  832(SP), R8
+	TESTQ R8, R8
+	JZ    ahead45done
+
+ahead45:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead45fewer
+
+ahead45four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead45four
+
+ahead45fewer:
+	ADDQ $+4, R9
+	JZ   ahead45touched
+
+ahead45one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead45one
+
+ahead45touched:
+	TESTQ SI, SI
+	JNZ   ahead45done
+	MOVQ  816(SP), SI
+	INCQ  SI
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead45done
+
+ahead45row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead45
+
+ahead45done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y18
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z18, Z18
+	VPERMB          Z18, Z17, Z18
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y19
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z19, Z19
+	VPERMB          Z19, Z17, Z19
+	VPUNPCKLWD      Z19, Z18, Z20
+	VPSRLW          $0x04, Z20, Z21
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z20
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z21
+	VPBROADCASTD    (AX), Z22
+	VPDPBUSD        Z20, Z22, Z0
+	VPDPBUSD        Z21, Z22, Z1
+	VPBROADCASTD    4(AX), Z22
+	VPDPBUSD        Z20, Z22, Z8
+	VPDPBUSD        Z21, Z22, Z9
+	VPUNPCKHWD      Z19, Z18, Z18
+	VPSRLW          $0x04, Z18, Z19
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z18
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z19
+	VPBROADCASTD    (AX), Z20
+	VPDPBUSD        Z18, Z20, Z2
+	VPDPBUSD        Z19, Z20, Z3
+	VPBROADCASTD    4(AX), Z20
+	VPDPBUSD        Z18, Z20, Z10
+	VPDPBUSD        Z19, Z20, Z11
+	MOVQ            (CX), R8
+	VMOVDQU32       32(R8)(DX*1), Y18
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, 32(R8)(DX*1), Z18, Z18
+	VPERMB          Z18, Z17, Z18
+	MOVQ            16(CX), R8
+	VMOVDQU32       32(R8)(DX*1), Y19
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, 32(R8)(DX*1), Z19, Z19
+	VPERMB          Z19, Z17, Z19
+	VPUNPCKLWD      Z19, Z18, Z20
+	VPSRLW          $0x04, Z20, Z21
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z20
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z21
+	VPBROADCASTD    (AX), Z22
+	VPDPBUSD        Z20, Z22, Z4
+	VPDPBUSD        Z21, Z22, Z5
+	VPBROADCASTD    4(AX), Z22
+	VPDPBUSD        Z20, Z22, Z12
+	VPDPBUSD        Z21, Z22, Z13
+	VPUNPCKHWD      Z19, Z18, Z18
+	VPSRLW          $0x04, Z18, Z19
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z18
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z19
+	VPBROADCASTD    (AX), Z20
+	VPDPBUSD        Z18, Z20, Z6
+	VPDPBUSD        Z19, Z20, Z7
+	VPBROADCASTD    4(AX), Z20
+	VPDPBUSD        Z18, Z20, Z14
+	VPDPBUSD        Z19, Z20, Z15
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys44
+	CMPQ            scales+64(FP), $+0
+	JE              full46
+	CMPQ            800(SP), $+0
+	JNE             full46
+	MOVQ            dim+8(FP), CX
+	MOVQ            792(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes47:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes47
+	KORTESTD        K1, K1
+	JNZ             full0of46
+	CMPL            788(SP), $+0
+	JNE             declined
+
+full0of46:
+full46:
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z16
+	VBROADCASTSS 784(SP), Z17
+	XORL         CX, CX
+	VMOVD        CX, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z17, Z0, Z0
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z17, Z4, Z4
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z17, Z5, Z5
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z17, Z6, Z6
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z17, Z7, Z7
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z8
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z9
+	VPERMI2PS    Z1, Z0, Z8
+	VPERMT2PS    Z1, Z9, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z10
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z10
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z8
+	VMOVUPS      Z8, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z2
+	VMOVUPS      Z2, 192(AX)
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z0
+	VPERMI2PS    Z5, Z4, Z12
+	VPERMT2PS    Z5, Z0, Z4
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z0
+	VPERMI2PS    Z7, Z6, Z14
+	VPERMT2PS    Z7, Z0, Z6
+	VMOVUPS.Z    256(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z12
+	VMOVUPS      Z12, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z4
+	VMOVUPS      Z4, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z14
+	VMOVUPS      Z14, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z6
+	VMOVUPS      Z6, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+64, 800(SP)
+	SUBQ         $+128, 808(SP)
+	JMP          channels128
+
+channels128done:
+channels64:
+	CMPQ         808(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 768(SP), Z0
+	VPBROADCASTD 768(SP), Z1
+	VPBROADCASTD 768(SP), Z2
+	VPBROADCASTD 768(SP), Z3
+	VPBROADCASTD 772(SP), Z4
+	VPBROADCASTD 772(SP), Z5
+	VPBROADCASTD 772(SP), Z6
+	VPBROADCASTD 772(SP), Z7
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X8
+	VPBROADCASTD X8, Z8
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z9
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         800(SP), DX
+
+keys48:
+	MOVQ  832(SP), R8
+	TESTQ R8, R8
+	JZ    ahead49done
+
+ahead49:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead49fewer
+
+ahead49four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead49four
+
+ahead49fewer:
+	ADDQ $+4, R9
+	JZ   ahead49touched
+
+ahead49one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead49one
+
+ahead49touched:
+	TESTQ SI, SI
+	JNZ   ahead49done
+	MOVQ  816(SP), SI
+	INCQ  SI
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead49row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead49done
+
+ahead49row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead49
+
+ahead49done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y10
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z10, Z10
+	VPERMB          Z10, Z9, Z10
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y11
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z11, Z11
+	VPERMB          Z11, Z9, Z11
+	VPUNPCKLWD      Z11, Z10, Z12
+	VPSRLW          $0x04, Z12, Z13
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z8, Z12
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z8, Z13
+	VPBROADCASTD    (AX), Z14
+	VPDPBUSD        Z12, Z14, Z0
+	VPDPBUSD        Z13, Z14, Z1
+	VPBROADCASTD    4(AX), Z14
+	VPDPBUSD        Z12, Z14, Z4
+	VPDPBUSD        Z13, Z14, Z5
+	VPUNPCKHWD      Z11, Z10, Z10
+	VPSRLW          $0x04, Z10, Z11
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z8, Z10
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z8, Z11
+	VPBROADCASTD    (AX), Z12
+	VPDPBUSD        Z10, Z12, Z2
+	VPDPBUSD        Z11, Z12, Z3
+	VPBROADCASTD    4(AX), Z12
+	VPDPBUSD        Z10, Z12, Z6
+	VPDPBUSD        Z11, Z12, Z7
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys48
+	CMPQ            scales+64(FP), $+0
+	JE              full50
+	CMPQ            800(SP), $+0
+	JNE             full50
+	MOVQ            dim+8(FP), CX
+	MOVQ            792(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes51:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X8
+	VPBROADCASTD    X8, Z9
+	VMOVDQU32       (AX), Y8
+	VPSRLW          $0x04, Y8, Y10
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y9, Y8
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y8, Y8
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y8, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y9, Y10
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y10, Y10
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y10, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes51
+	KORTESTD        K1, K1
+	JNZ             full0of50
+	CMPL            788(SP), $+0
+	JNE             declined
+
+full0of50:
+full50:
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z8
+	VBROADCASTSS 784(SP), Z9
+	XORL         CX, CX
+	VMOVD        CX, X10
+	VPBROADCASTD X10, Z10
+	VCMPPS       $0x04, Z10, Z8, K1
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z9, Z0, Z0
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z9, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z9, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z9, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z8, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z8, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z8, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, 800(SP)
+	SUBQ         $+64, 808(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  832(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead52done
+
+ahead52:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead52fewer
+
+ahead52four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead52four
+
+ahead52fewer:
+	ADDQ $+4, CX
+	JZ   ahead52touched
+
+ahead52one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead52one
+
+ahead52touched:
+	TESTQ SI, SI
+	JNZ   ahead52done
+	MOVQ  816(SP), SI
+	INCQ  SI
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead52row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead52done
+
+ahead52row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead52
+
+ahead52done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+DATA pairOrderVNNI<>+0(SB)/4, $0x21012000
+DATA pairOrderVNNI<>+4(SB)/4, $0x23032202
+DATA pairOrderVNNI<>+8(SB)/4, $0x31113010
+DATA pairOrderVNNI<>+12(SB)/4, $0x33133212
+DATA pairOrderVNNI<>+16(SB)/4, $0x25052404
+DATA pairOrderVNNI<>+20(SB)/4, $0x27072606
+DATA pairOrderVNNI<>+24(SB)/4, $0x35153414
+DATA pairOrderVNNI<>+28(SB)/4, $0x37173616
+DATA pairOrderVNNI<>+32(SB)/4, $0x29092808
+DATA pairOrderVNNI<>+36(SB)/4, $0x2b0b2a0a
+DATA pairOrderVNNI<>+40(SB)/4, $0x39193818
+DATA pairOrderVNNI<>+44(SB)/4, $0x3b1b3a1a
+DATA pairOrderVNNI<>+48(SB)/4, $0x2d0d2c0c
+DATA pairOrderVNNI<>+52(SB)/4, $0x2f0f2e0e
+DATA pairOrderVNNI<>+56(SB)/4, $0x3d1d3c1c
+DATA pairOrderVNNI<>+60(SB)/4, $0x3f1f3e1e
+GLOBL pairOrderVNNI<>(SB), RODATA|NOPTR, $64
+
+DATA flipVNNI<>+0(SB)/4, $0x88888888
+GLOBL flipVNNI<>(SB), RODATA|NOPTR, $4
+
+DATA lowNibblesVNNI<>+0(SB)/4, $0x0f0f0f0f
+GLOBL lowNibblesVNNI<>(SB), RODATA|NOPTR, $4
+
+DATA belowFullI4VNNI<>+0(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+4(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+8(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+12(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+16(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+20(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+24(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+28(SB)/4, $0x02020202
+GLOBL belowFullI4VNNI<>(SB), RODATA|NOPTR, $32
+
+DATA spanI4VNNI<>+0(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+4(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+8(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+12(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+16(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+20(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+24(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+28(SB)/4, $0x0d0d0d0d
+GLOBL spanI4VNNI<>(SB), RODATA|NOPTR, $32
+
+DATA alternateFirstVNNI<>+0(SB)/4, $0x00000000
+DATA alternateFirstVNNI<>+4(SB)/4, $0x00000010
+DATA alternateFirstVNNI<>+8(SB)/4, $0x00000001
+DATA alternateFirstVNNI<>+12(SB)/4, $0x00000011
+DATA alternateFirstVNNI<>+16(SB)/4, $0x00000002
+DATA alternateFirstVNNI<>+20(SB)/4, $0x00000012
+DATA alternateFirstVNNI<>+24(SB)/4, $0x00000003
+DATA alternateFirstVNNI<>+28(SB)/4, $0x00000013
+DATA alternateFirstVNNI<>+32(SB)/4, $0x00000004
+DATA alternateFirstVNNI<>+36(SB)/4, $0x00000014
+DATA alternateFirstVNNI<>+40(SB)/4, $0x00000005
+DATA alternateFirstVNNI<>+44(SB)/4, $0x00000015
+DATA alternateFirstVNNI<>+48(SB)/4, $0x00000006
+DATA alternateFirstVNNI<>+52(SB)/4, $0x00000016
+DATA alternateFirstVNNI<>+56(SB)/4, $0x00000007
+DATA alternateFirstVNNI<>+60(SB)/4, $0x00000017
+GLOBL alternateFirstVNNI<>(SB), RODATA|NOPTR, $64
+
+DATA alternateSecondVNNI<>+0(SB)/4, $0x00000008
+DATA alternateSecondVNNI<>+4(SB)/4, $0x00000018
+DATA alternateSecondVNNI<>+8(SB)/4, $0x00000009
+DATA alternateSecondVNNI<>+12(SB)/4, $0x00000019
+DATA alternateSecondVNNI<>+16(SB)/4, $0x0000000a
+DATA alternateSecondVNNI<>+20(SB)/4, $0x0000001a
+DATA alternateSecondVNNI<>+24(SB)/4, $0x0000000b
+DATA alternateSecondVNNI<>+28(SB)/4, $0x0000001b
+DATA alternateSecondVNNI<>+32(SB)/4, $0x0000000c
+DATA alternateSecondVNNI<>+36(SB)/4, $0x0000001c
+DATA alternateSecondVNNI<>+40(SB)/4, $0x0000000d
+DATA alternateSecondVNNI<>+44(SB)/4, $0x0000001d
+DATA alternateSecondVNNI<>+48(SB)/4, $0x0000000e
+DATA alternateSecondVNNI<>+52(SB)/4, $0x0000001e
+DATA alternateSecondVNNI<>+56(SB)/4, $0x0000000f
+DATA alternateSecondVNNI<>+60(SB)/4, $0x0000001f
+GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
+
+// func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1060(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       (BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most53
+	VMULSS       (BX)(DX*4), X7, X7
+
+most53:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1072(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1056(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1056(SP)
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0xf8f8f8f8, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z8, Z2, Z6
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z8, Z3, Z6
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z8, Z4, Z6
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z8, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VMOVDQU32    X6, 1024(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1068(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       4(CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most54
+	VMULSS       (CX)(AX*4), X6, X6
+
+most54:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1080(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 1064(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 1064(SP)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0xf8f8f8f8, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VPDPBUSD     Z7, Z2, Z0
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VPDPBUSD     Z7, Z3, Z0
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VPDPBUSD     Z7, Z4, Z0
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	VPDPBUSD     Z7, Z5, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VMOVDQU32    X0, 1040(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1096(SP)
+	MOVQ         $+0, 1088(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 1104(SP)
+	MOVQ         $+0, 1120(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 1112(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1112(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1120(SP)
+
+nothingAhead:
+channels64:
+	CMPQ         1096(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 1024(SP), Z0
+	VPBROADCASTD 1024(SP), Z1
+	VPBROADCASTD 1024(SP), Z2
+	VPBROADCASTD 1024(SP), Z3
+	VPBROADCASTD 1028(SP), Z4
+	VPBROADCASTD 1028(SP), Z5
+	VPBROADCASTD 1028(SP), Z6
+	VPBROADCASTD 1028(SP), Z7
+	VPBROADCASTD 1040(SP), Z8
+	VPBROADCASTD 1040(SP), Z9
+	VPBROADCASTD 1040(SP), Z10
+	VPBROADCASTD 1040(SP), Z11
+	VPBROADCASTD 1044(SP), Z12
+	VPBROADCASTD 1044(SP), Z13
+	VPBROADCASTD 1044(SP), Z14
+	VPBROADCASTD 1044(SP), Z15
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X16
+	VPBROADCASTD X16, Z16
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1088(SP), DX
+
+keys55:
+	MOVQ  1120(SP), R8
+	TESTQ R8, R8
+	JZ    ahead56done
+
+ahead56:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead56fewer
+
+ahead56four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead56four
+
+ahead56fewer:
+	ADDQ $+4, R9
+	JZ   ahead56touched
+
+ahead56one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead56one
+
+ahead56touched:
+	TESTQ SI, SI
+	JNZ   ahead56done
+	MOVQ  1104(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead56done
+
+ahead56row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead56
+
+ahead56done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y18
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z18, Z18
+	VPERMB          Z18, Z17, Z18
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y19
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z19, Z19
+	VPERMB          Z19, Z17, Z19
+	VPUNPCKLWD      Z19, Z18, Z20
+	VPSRLW          $0x04, Z20, Z21
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z20
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z21
+	VPBROADCASTD    (AX), Z22
+	VPDPBUSD        Z20, Z22, Z0
+	VPDPBUSD        Z21, Z22, Z1
+	VPBROADCASTD    4(AX), Z22
+	VPDPBUSD        Z20, Z22, Z4
+	VPDPBUSD        Z21, Z22, Z5
+	VPBROADCASTD    256(AX), Z22
+	VPDPBUSD        Z20, Z22, Z8
+	VPDPBUSD        Z21, Z22, Z9
+	VPBROADCASTD    260(AX), Z22
+	VPDPBUSD        Z20, Z22, Z12
+	VPDPBUSD        Z21, Z22, Z13
+	VPUNPCKHWD      Z19, Z18, Z18
+	VPSRLW          $0x04, Z18, Z19
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z18
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z19
+	VPBROADCASTD    (AX), Z20
+	VPDPBUSD        Z18, Z20, Z2
+	VPDPBUSD        Z19, Z20, Z3
+	VPBROADCASTD    4(AX), Z20
+	VPDPBUSD        Z18, Z20, Z6
+	VPDPBUSD        Z19, Z20, Z7
+	VPBROADCASTD    256(AX), Z20
+	VPDPBUSD        Z18, Z20, Z10
+	VPDPBUSD        Z19, Z20, Z11
+	VPBROADCASTD    260(AX), Z20
+	VPDPBUSD        Z18, Z20, Z14
+	VPDPBUSD        Z19, Z20, Z15
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys55
+	CMPQ            scales+64(FP), $+0
+	JE              full57
+	CMPQ            1088(SP), $+0
+	JNE             full57
+	MOVQ            dim+8(FP), CX
+	MOVQ            1072(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes58:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes58
+	KORTESTD        K1, K1
+	JNZ             full0of57
+	CMPL            1060(SP), $+0
+	JNE             declined
+
+full0of57:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1080(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes59:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes59
+	KORTESTD        K1, K1
+	JNZ             full1of57
+	CMPL            1068(SP), $+0
+	JNE             declined
+
+full1of57:
+full57:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 1056(SP), Z17
+	XORL         DI, DI
+	VMOVD        DI, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z17, Z0, Z0
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z0
+	VBROADCASTSS 1064(SP), Z1
+	XORL         CX, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z1, Z8, Z8
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z1, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z1, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z1, Z11, Z11
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z9, Z8, Z12
+	VPERMT2PS    Z9, Z1, Z8
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z11, Z10, Z14
+	VPERMT2PS    Z11, Z1, Z10
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VMOVUPS      Z12, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z8
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z10
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, 1088(SP)
+	SUBQ         $+64, 1096(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  1120(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead60done
+
+ahead60:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead60fewer
+
+ahead60four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead60four
+
+ahead60fewer:
+	ADDQ $+4, CX
+	JZ   ahead60touched
+
+ahead60one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead60one
+
+ahead60touched:
+	TESTQ SI, SI
+	JNZ   ahead60done
+	MOVQ  1104(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead60row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead60done
+
+ahead60row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead60
+
+ahead60done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+// func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1332(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       (BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most61
+	VMULSS       (BX)(DX*4), X7, X7
+
+most61:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1352(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1328(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1328(SP)
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0xf8f8f8f8, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z8, Z2, Z6
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z8, Z3, Z6
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z8, Z4, Z6
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z8, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VMOVDQU32    X6, 1280(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1340(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       4(BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most62
+	VMULSS       (BX)(DX*4), X7, X7
+
+most62:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1360(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1336(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1336(SP)
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0xf8f8f8f8, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VPDPBUSD     Z8, Z2, Z6
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VPDPBUSD     Z8, Z3, Z6
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VPDPBUSD     Z8, Z4, Z6
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	VPDPBUSD     Z8, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VMOVDQU32    X6, 1296(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1348(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       8(CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most63
+	VMULSS       (CX)(AX*4), X6, X6
+
+most63:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1368(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 1344(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 1344(SP)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0xf8f8f8f8, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VPDPBUSD     Z7, Z2, Z0
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VPDPBUSD     Z7, Z3, Z0
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VPDPBUSD     Z7, Z4, Z0
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
+	VPDPBUSD     Z7, Z5, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VMOVDQU32    X0, 1312(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1384(SP)
+	MOVQ         $+0, 1376(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 1392(SP)
+	MOVQ         $+0, 1408(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 1400(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1400(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1408(SP)
+
+nothingAhead:
+channels64:
+	CMPQ         1384(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 1280(SP), Z0
+	VPBROADCASTD 1280(SP), Z1
+	VPBROADCASTD 1280(SP), Z2
+	VPBROADCASTD 1280(SP), Z3
+	VPBROADCASTD 1284(SP), Z4
+	VPBROADCASTD 1284(SP), Z5
+	VPBROADCASTD 1284(SP), Z6
+	VPBROADCASTD 1284(SP), Z7
+	VPBROADCASTD 1296(SP), Z8
+	VPBROADCASTD 1296(SP), Z9
+	VPBROADCASTD 1296(SP), Z10
+	VPBROADCASTD 1296(SP), Z11
+	VPBROADCASTD 1300(SP), Z12
+	VPBROADCASTD 1300(SP), Z13
+	VPBROADCASTD 1300(SP), Z14
+	VPBROADCASTD 1300(SP), Z15
+	VPBROADCASTD 1312(SP), Z16
+	VPBROADCASTD 1312(SP), Z17
+	VPBROADCASTD 1312(SP), Z18
+	VPBROADCASTD 1312(SP), Z19
+	VPBROADCASTD 1316(SP), Z20
+	VPBROADCASTD 1316(SP), Z21
+	VPBROADCASTD 1316(SP), Z22
+	VPBROADCASTD 1316(SP), Z23
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X24
+	VPBROADCASTD X24, Z24
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1376(SP), DX
+
+keys64:
+	MOVQ  1408(SP), R8
+	TESTQ R8, R8
+	JZ    ahead65done
+
+ahead65:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead65fewer
+
+ahead65four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead65four
+
+ahead65fewer:
+	ADDQ $+4, R9
+	JZ   ahead65touched
+
+ahead65one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead65one
+
+ahead65touched:
+	TESTQ SI, SI
+	JNZ   ahead65done
+	MOVQ  1392(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead65row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead65done
+
+ahead65row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead65
+
+ahead65done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y26
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z26, Z26
+	VPERMB          Z26, Z25, Z26
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y27
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z27, Z27
+	VPERMB          Z27, Z25, Z27
+	VPUNPCKLWD      Z27, Z26, Z28
+	VPSRLW          $0x04, Z28, Z29
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z28
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z29
+	VPBROADCASTD    (AX), Z30
+	VPDPBUSD        Z28, Z30, Z0
+	VPDPBUSD        Z29, Z30, Z1
+	VPBROADCASTD    4(AX), Z30
+	VPDPBUSD        Z28, Z30, Z4
+	VPDPBUSD        Z29, Z30, Z5
+	VPBROADCASTD    256(AX), Z30
+	VPDPBUSD        Z28, Z30, Z8
+	VPDPBUSD        Z29, Z30, Z9
+	VPBROADCASTD    260(AX), Z30
+	VPDPBUSD        Z28, Z30, Z12
+	VPDPBUSD        Z29, Z30, Z13
+	VPBROADCASTD    512(AX), Z30
+	VPDPBUSD        Z28, Z30, Z16
+	VPDPBUSD        Z29, Z30, Z17
+	VPBROADCASTD    516(AX), Z30
+	VPDPBUSD        Z28, Z30, Z20
+	VPDPBUSD        Z29, Z30, Z21
+	VPUNPCKHWD      Z27, Z26, Z26
+	VPSRLW          $0x04, Z26, Z27
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z26
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z27
+	VPBROADCASTD    (AX), Z28
+	VPDPBUSD        Z26, Z28, Z2
+	VPDPBUSD        Z27, Z28, Z3
+	VPBROADCASTD    4(AX), Z28
+	VPDPBUSD        Z26, Z28, Z6
+	VPDPBUSD        Z27, Z28, Z7
+	VPBROADCASTD    256(AX), Z28
+	VPDPBUSD        Z26, Z28, Z10
+	VPDPBUSD        Z27, Z28, Z11
+	VPBROADCASTD    260(AX), Z28
+	VPDPBUSD        Z26, Z28, Z14
+	VPDPBUSD        Z27, Z28, Z15
+	VPBROADCASTD    512(AX), Z28
+	VPDPBUSD        Z26, Z28, Z18
+	VPDPBUSD        Z27, Z28, Z19
+	VPBROADCASTD    516(AX), Z28
+	VPDPBUSD        Z26, Z28, Z22
+	VPDPBUSD        Z27, Z28, Z23
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys64
+	CMPQ            scales+64(FP), $+0
+	JE              full66
+	CMPQ            1376(SP), $+0
+	JNE             full66
+	MOVQ            dim+8(FP), CX
+	MOVQ            1352(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes67:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes67
+	KORTESTD        K1, K1
+	JNZ             full0of66
+	CMPL            1332(SP), $+0
+	JNE             declined
+
+full0of66:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1360(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes68:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes68
+	KORTESTD        K1, K1
+	JNZ             full1of66
+	CMPL            1340(SP), $+0
+	JNE             declined
+
+full1of66:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1368(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes69:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes69
+	KORTESTD        K1, K1
+	JNZ             full2of66
+	CMPL            1348(SP), $+0
+	JNE             declined
+
+full2of66:
+full66:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z24
+	VBROADCASTSS 1328(SP), Z25
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z25, Z0, Z0
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z25, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z0
+	VBROADCASTSS 1336(SP), Z1
+	XORL         DI, DI
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z1, Z8, Z8
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z1, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z1, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z1, Z11, Z11
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z9, Z8, Z12
+	VPERMT2PS    Z9, Z1, Z8
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z11, Z10, Z14
+	VPERMT2PS    Z11, Z1, Z10
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VMOVUPS      Z12, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z8
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z10
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z0
+	VBROADCASTSS 1344(SP), Z1
+	XORL         CX, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z20, Z20
+	VPADDD       Z20, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z1, Z16, Z16
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z1, Z17, Z17
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z1, Z18, Z18
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z1, Z19, Z19
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z20
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z17, Z16, Z20
+	VPERMT2PS    Z17, Z1, Z16
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z22
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z19, Z18, Z22
+	VPERMT2PS    Z19, Z1, Z18
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z16
+	VMOVUPS      Z16, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, 1376(SP)
+	SUBQ         $+64, 1384(SP)
+	JMP          channels64
+
+channels64done:
+	MOVQ  1408(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead70done
+
+ahead70:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead70fewer
+
+ahead70four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead70four
+
+ahead70fewer:
+	ADDQ $+4, CX
+	JZ   ahead70touched
+
+ahead70one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead70one
+
+ahead70touched:
+	TESTQ SI, SI
+	JNZ   ahead70done
+	MOVQ  1392(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead70row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead70done
+
+ahead70row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead70
+
+ahead70done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+// func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate2I4x4VNNI(SB), $1704-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1604(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       (BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most71
+	VMULSS       (BX)(DX*4), X7, X7
+
+most71:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1632(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1600(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1600(SP)
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0xf8f8f8f8, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z8, Z2, Z6
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z8, Z3, Z6
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z8, Z4, Z6
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z8, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VMOVDQU32    X6, 1536(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1612(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       4(BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most72
+	VMULSS       (BX)(DX*4), X7, X7
+
+most72:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1640(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1608(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1608(SP)
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0xf8f8f8f8, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VPDPBUSD     Z8, Z2, Z6
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VPDPBUSD     Z8, Z3, Z6
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VPDPBUSD     Z8, Z4, Z6
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	VPDPBUSD     Z8, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VMOVDQU32    X6, 1552(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1620(SP)
+	VPCMPEQD     Z6, Z2, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z6, Z3, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z4, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z6, Z5, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	MOVQ         most+72(FP), BX
+	VMOVSS       8(BX), X7
+	MOVQ         scales+64(FP), BX
+	TESTQ        BX, BX
+	JZ           most73
+	VMULSS       (BX)(DX*4), X7, X7
+
+most73:
+	VUCOMISS     X6, X7
+	JCS          declined
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1648(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z8
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z7, Z8, Z8
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSUBPS       Z8, Z7, Z7
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z8, Z7, Z8
+	VMOVSS       X8, 1616(SP)
+	MOVL         $0x477ffe00, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VMOVAPS      Z7, Z7
+	VDIVSS       X6, X7, X7
+	VBROADCASTSS X7, Z7
+	MOVL         $0x37800100, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VMULSS       X8, X6, X6
+	VMOVSS       X6, 1616(SP)
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0xf8f8f8f8, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VPDPBUSD     Z8, Z2, Z6
+	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VPDPBUSD     Z8, Z3, Z6
+	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VPDPBUSD     Z8, Z4, Z6
+	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
+	VPDPBUSD     Z8, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z2
+	VPADDD       Z2, Z6, Z6
+	VMOVDQU32    X6, 1568(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1628(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	MOVQ         most+72(FP), CX
+	VMOVSS       12(CX), X6
+	MOVQ         scales+64(FP), CX
+	TESTQ        CX, CX
+	JZ           most74
+	VMULSS       (CX)(AX*4), X6, X6
+
+most74:
+	VUCOMISS     X0, X6
+	JCS          declined
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1656(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z7
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VSCALEFPS    Z7, Z6, Z7
+	VMOVSS       X7, 1624(SP)
+	MOVL         $0x477ffe00, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VMOVAPS      Z6, Z6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Z6
+	MOVL         $0x37800100, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VMULSS       X7, X0, X0
+	VMOVSS       X0, 1624(SP)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0xf8f8f8f8, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1280(SP)
+	VPDPBUSD     Z7, Z2, Z0
+	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1344(SP)
+	VPDPBUSD     Z7, Z3, Z0
+	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1408(SP)
+	VPDPBUSD     Z7, Z4, Z0
+	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
+	VCVTTPS2DQ   Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1472(SP)
+	VPDPBUSD     Z7, Z5, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z1
+	VPADDD       Z1, Z0, Z0
+	VMOVDQU32    X0, 1584(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1672(SP)
+	MOVQ         $+0, 1664(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	ADDQ         AX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 1680(SP)
+	MOVQ         $+0, 1696(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 1688(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1688(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1696(SP)
+
+nothingAhead:
+channels64:
+	CMPQ         1672(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 1536(SP), Z0
+	VPBROADCASTD 1536(SP), Z1
+	VPBROADCASTD 1536(SP), Z2
+	VPBROADCASTD 1536(SP), Z3
+	VPBROADCASTD 1540(SP), Z4
+	VPBROADCASTD 1540(SP), Z5
+	VPBROADCASTD 1540(SP), Z6
+	VPBROADCASTD 1540(SP), Z7
+	VPBROADCASTD 1552(SP), Z8
+	VPBROADCASTD 1552(SP), Z9
+	VPBROADCASTD 1552(SP), Z10
+	VPBROADCASTD 1552(SP), Z11
+	VPBROADCASTD 1556(SP), Z12
+	VPBROADCASTD 1556(SP), Z13
+	VPBROADCASTD 1556(SP), Z14
+	VPBROADCASTD 1556(SP), Z15
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X16
+	VPBROADCASTD X16, Z16
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1664(SP), DX
+
+keys75:
+	MOVQ  1696(SP), R8
+	TESTQ R8, R8
+	JZ    ahead76done
+
+ahead76:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead76fewer
+
+ahead76four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead76four
+
+ahead76fewer:
+	ADDQ $+4, R9
+	JZ   ahead76touched
+
+ahead76one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead76one
+
+ahead76touched:
+	TESTQ SI, SI
+	JNZ   ahead76done
+	MOVQ  1680(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead76row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead76done
+
+ahead76row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead76
+
+ahead76done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y18
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z18, Z18
+	VPERMB          Z18, Z17, Z18
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y19
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z19, Z19
+	VPERMB          Z19, Z17, Z19
+	VPUNPCKLWD      Z19, Z18, Z20
+	VPSRLW          $0x04, Z20, Z21
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z20
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z21
+	VPBROADCASTD    (AX), Z22
+	VPDPBUSD        Z20, Z22, Z0
+	VPDPBUSD        Z21, Z22, Z1
+	VPBROADCASTD    4(AX), Z22
+	VPDPBUSD        Z20, Z22, Z4
+	VPDPBUSD        Z21, Z22, Z5
+	VPBROADCASTD    256(AX), Z22
+	VPDPBUSD        Z20, Z22, Z8
+	VPDPBUSD        Z21, Z22, Z9
+	VPBROADCASTD    260(AX), Z22
+	VPDPBUSD        Z20, Z22, Z12
+	VPDPBUSD        Z21, Z22, Z13
+	VPUNPCKHWD      Z19, Z18, Z18
+	VPSRLW          $0x04, Z18, Z19
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z18
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z19
+	VPBROADCASTD    (AX), Z20
+	VPDPBUSD        Z18, Z20, Z2
+	VPDPBUSD        Z19, Z20, Z3
+	VPBROADCASTD    4(AX), Z20
+	VPDPBUSD        Z18, Z20, Z6
+	VPDPBUSD        Z19, Z20, Z7
+	VPBROADCASTD    256(AX), Z20
+	VPDPBUSD        Z18, Z20, Z10
+	VPDPBUSD        Z19, Z20, Z11
+	VPBROADCASTD    260(AX), Z20
+	VPDPBUSD        Z18, Z20, Z14
+	VPDPBUSD        Z19, Z20, Z15
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys75
+	CMPQ            scales+64(FP), $+0
+	JE              full77
+	CMPQ            1664(SP), $+0
+	JNE             full77
+	MOVQ            dim+8(FP), CX
+	MOVQ            1632(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes78:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes78
+	KORTESTD        K1, K1
+	JNZ             full0of77
+	CMPL            1604(SP), $+0
+	JNE             declined
+
+full0of77:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1640(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes79:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes79
+	KORTESTD        K1, K1
+	JNZ             full1of77
+	CMPL            1612(SP), $+0
+	JNE             declined
+
+full1of77:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1648(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes80:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes80
+	KORTESTD        K1, K1
+	JNZ             full2of77
+	CMPL            1620(SP), $+0
+	JNE             declined
+
+full2of77:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1656(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes81:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X16
+	VPBROADCASTD    X16, Z17
+	VMOVDQU32       (AX), Y16
+	VPSRLW          $0x04, Y16, Y18
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y16
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y16, Y16
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y16, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y17, Y18
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y18, Y18
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y18, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes81
+	KORTESTD        K1, K1
+	JNZ             full3of77
+	CMPL            1628(SP), $+0
+	JNE             declined
+
+full3of77:
+full77:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 1600(SP), Z17
+	XORL         DI, DI
+	VMOVD        DI, X18
+	VPBROADCASTD X18, Z18
+	VCMPPS       $0x04, Z18, Z16, K1
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z17, Z0, Z0
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z17, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z16, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z0
+	VBROADCASTSS 1608(SP), Z1
+	XORL         CX, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z1, Z8, Z8
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z1, Z9, Z9
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z1, Z10, Z10
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z1, Z11, Z11
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z9, Z8, Z12
+	VPERMT2PS    Z9, Z1, Z8
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z11, Z10, Z14
+	VPERMT2PS    Z11, Z1, Z10
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VMOVUPS      Z12, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z8
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z10
+	VMOVUPS      Z10, 192(AX)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 1568(SP), Z0
+	VPBROADCASTD 1568(SP), Z1
+	VPBROADCASTD 1568(SP), Z2
+	VPBROADCASTD 1568(SP), Z3
+	VPBROADCASTD 1572(SP), Z4
+	VPBROADCASTD 1572(SP), Z5
+	VPBROADCASTD 1572(SP), Z6
+	VPBROADCASTD 1572(SP), Z7
+	VPBROADCASTD 1584(SP), Z8
+	VPBROADCASTD 1584(SP), Z9
+	VPBROADCASTD 1584(SP), Z10
+	VPBROADCASTD 1584(SP), Z11
+	VPBROADCASTD 1588(SP), Z12
+	VPBROADCASTD 1588(SP), Z13
+	VPBROADCASTD 1588(SP), Z14
+	VPBROADCASTD 1588(SP), Z15
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X16
+	VPBROADCASTD X16, Z16
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
+	MOVQ         keys+56(FP), DI
+	LEAQ         1024(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1664(SP), DX
+
+keys82:
+	MOVQ  1696(SP), R8
+	TESTQ R8, R8
+	JZ    ahead83done
+
+ahead83:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead83fewer
+
+ahead83four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead83four
+
+ahead83fewer:
+	ADDQ $+4, R9
+	JZ   ahead83touched
+
+ahead83one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R9
+	JNZ        ahead83one
+
+ahead83touched:
+	TESTQ SI, SI
+	JNZ   ahead83done
+	MOVQ  1680(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead83row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead83done
+
+ahead83row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead83
+
+ahead83done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y18
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z18, Z18
+	VPERMB          Z18, Z17, Z18
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y19
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z19, Z19
+	VPERMB          Z19, Z17, Z19
+	VPUNPCKLWD      Z19, Z18, Z20
+	VPSRLW          $0x04, Z20, Z21
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z20
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z21
+	VPBROADCASTD    (AX), Z22
+	VPDPBUSD        Z20, Z22, Z0
+	VPDPBUSD        Z21, Z22, Z1
+	VPBROADCASTD    4(AX), Z22
+	VPDPBUSD        Z20, Z22, Z4
+	VPDPBUSD        Z21, Z22, Z5
+	VPBROADCASTD    256(AX), Z22
+	VPDPBUSD        Z20, Z22, Z8
+	VPDPBUSD        Z21, Z22, Z9
+	VPBROADCASTD    260(AX), Z22
+	VPDPBUSD        Z20, Z22, Z12
+	VPDPBUSD        Z21, Z22, Z13
+	VPUNPCKHWD      Z19, Z18, Z18
+	VPSRLW          $0x04, Z18, Z19
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z18
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z16, Z19
+	VPBROADCASTD    (AX), Z20
+	VPDPBUSD        Z18, Z20, Z2
+	VPDPBUSD        Z19, Z20, Z3
+	VPBROADCASTD    4(AX), Z20
+	VPDPBUSD        Z18, Z20, Z6
+	VPDPBUSD        Z19, Z20, Z7
+	VPBROADCASTD    256(AX), Z20
+	VPDPBUSD        Z18, Z20, Z10
+	VPDPBUSD        Z19, Z20, Z11
+	VPBROADCASTD    260(AX), Z20
+	VPDPBUSD        Z18, Z20, Z14
+	VPDPBUSD        Z19, Z20, Z15
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys82
+	MOVQ            dim+8(FP), CX
+	MOVQ            alpha+32(FP), DX
+	SHLQ            $0x02, CX
+	MOVQ            o+0(FP), AX
+	ADDQ            CX, AX
+	ADDQ            CX, AX
+	VBROADCASTSS    8(DX), Z16
+	VBROADCASTSS    1616(SP), Z17
+	XORL            DI, DI
+	VMOVD           DI, X18
+	VPBROADCASTD    X18, Z18
+	VCMPPS          $0x04, Z18, Z16, K1
+	VPSLLD          $0x08, Z4, Z4
+	VPADDD          Z4, Z0, Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS          Z17, Z0, Z0
+	VPSLLD          $0x08, Z5, Z5
+	VPADDD          Z5, Z1, Z1
+	VCVTDQ2PS       Z1, Z1
+	VMULPS          Z17, Z1, Z1
+	VPSLLD          $0x08, Z6, Z6
+	VPADDD          Z6, Z2, Z2
+	VCVTDQ2PS       Z2, Z2
+	VMULPS          Z17, Z2, Z2
+	VPSLLD          $0x08, Z7, Z7
+	VPADDD          Z7, Z3, Z3
+	VCVTDQ2PS       Z3, Z3
+	VMULPS          Z17, Z3, Z3
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS       Z1, Z0, Z4
+	VPERMT2PS       Z1, Z5, Z0
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS       Z3, Z2, Z6
+	VPERMT2PS       Z3, Z1, Z2
+	VMOVUPS.Z       (AX), K1, Z1
+	VFMADD231PS     Z1, Z16, Z4
+	VMOVUPS         Z4, (AX)
+	VMOVUPS.Z       64(AX), K1, Z1
+	VFMADD231PS     Z1, Z16, Z0
+	VMOVUPS         Z0, 64(AX)
+	VMOVUPS.Z       128(AX), K1, Z0
+	VFMADD231PS     Z0, Z16, Z6
+	VMOVUPS         Z6, 128(AX)
+	VMOVUPS.Z       192(AX), K1, Z0
+	VFMADD231PS     Z0, Z16, Z2
+	VMOVUPS         Z2, 192(AX)
+	ADDQ            CX, AX
+	VBROADCASTSS    12(DX), Z0
+	VBROADCASTSS    1624(SP), Z1
+	XORL            CX, CX
+	VMOVD           CX, X2
+	VPBROADCASTD    X2, Z2
+	VCMPPS          $0x04, Z2, Z0, K1
+	VPSLLD          $0x08, Z12, Z12
+	VPADDD          Z12, Z8, Z8
+	VCVTDQ2PS       Z8, Z8
+	VMULPS          Z1, Z8, Z8
+	VPSLLD          $0x08, Z13, Z13
+	VPADDD          Z13, Z9, Z9
+	VCVTDQ2PS       Z9, Z9
+	VMULPS          Z1, Z9, Z9
+	VPSLLD          $0x08, Z14, Z14
+	VPADDD          Z14, Z10, Z10
+	VCVTDQ2PS       Z10, Z10
+	VMULPS          Z1, Z10, Z10
+	VPSLLD          $0x08, Z15, Z15
+	VPADDD          Z15, Z11, Z11
+	VCVTDQ2PS       Z11, Z11
+	VMULPS          Z1, Z11, Z11
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS       Z9, Z8, Z12
+	VPERMT2PS       Z9, Z1, Z8
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS       Z11, Z10, Z14
+	VPERMT2PS       Z11, Z1, Z10
+	VMOVUPS.Z       (AX), K1, Z1
+	VFMADD231PS     Z1, Z0, Z12
+	VMOVUPS         Z12, (AX)
+	VMOVUPS.Z       64(AX), K1, Z1
+	VFMADD231PS     Z1, Z0, Z8
+	VMOVUPS         Z8, 64(AX)
+	VMOVUPS.Z       128(AX), K1, Z1
+	VFMADD231PS     Z1, Z0, Z14
+	VMOVUPS         Z14, 128(AX)
+	VMOVUPS.Z       192(AX), K1, Z1
+	VFMADD231PS     Z1, Z0, Z10
+	VMOVUPS         Z10, 192(AX)
+	ADDQ            $+256, o+0(FP)
+	ADDQ            $+32, 1664(SP)
+	SUBQ            $+64, 1672(SP)
+	JMP             channels64
+
+channels64done:
+	MOVQ  1696(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead84done
+
+ahead84:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead84fewer
+
+ahead84four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead84four
+
+ahead84fewer:
+	ADDQ $+4, CX
+	JZ   ahead84touched
+
+ahead84one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead84one
+
+ahead84touched:
+	TESTQ SI, SI
+	JNZ   ahead84done
+	MOVQ  1680(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead84row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead84done
+
+ahead84row:
+	MOVQ  aheadOff+88(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead84
+
+ahead84done:
+	MOVL $0x00000001, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+declined:
+	MOVL $0x00000000, AX
+	VZEROUPPER
+	MOVB AL, done+112(FP)
+	RET
+
+// func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
+TEXT ·integerAccumulate3I8x1VNNI(SB), $840-113
+	MOVQ         off+48(FP), AX
+	MOVQ         keys+56(FP), CX
+	MOVQ         v+40(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         $-1, AX
+	MOVQ         keys+56(FP), CX
+	BZHIQ        CX, AX, AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         p+16(FP), AX
+	MOVQ         stride+24(FP), CX
+	SHLQ         $0x02, CX
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
+	VADDPS       Z0, Z5, Z5
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 788(SP)
+	VPCMPEQD     Z0, Z2, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z0, Z3, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z4, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z0, Z5, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 792(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 784(SP)
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VSCALEFPS    Z0, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 808(SP)
+	MOVQ         $+0, 800(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+96(FP), AX
+	MOVQ         $+0, 816(SP)
+	MOVQ         $+0, 832(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+80(FP), BX
+	MOVQ         AX, 824(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 824(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -228,59 +7149,59 @@ channels128:
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys1:
+keys85:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead2done
+	JZ    ahead86done
 
-ahead2:
+ahead86:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead2fewer
+	JCS     ahead86fewer
 
-ahead2four:
+ahead86four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead2four
+	JCC        ahead86four
 
-ahead2fewer:
+ahead86fewer:
 	ADDQ $+4, R9
-	JZ   ahead2touched
+	JZ   ahead86touched
 
-ahead2one:
+ahead86one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead2one
+	JNZ        ahead86one
 
-ahead2touched:
+ahead86touched:
 	TESTQ SI, SI
-	JNZ   ahead2done
+	JNZ   ahead86done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead2row
+	JLT   ahead86row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead2done
+	JMP   ahead86done
 
-ahead2row:
-	MOVQ  aheadOff+80(FP), BX
+ahead86row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead2
+	JNZ   ahead86
 
-ahead2done:
+ahead86done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -348,30 +7269,30 @@ ahead2done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys1
-	CMPQ         own+64(FP), $+0
-	JE           full3
+	JG           keys85
+	CMPQ         scales+64(FP), $+0
+	JE           full87
 	CMPQ         800(SP), $+0
-	JNE          full3
+	JNE          full87
 	MOVQ         dim+8(FP), CX
 	MOVQ         792(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes4:
+codes88:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes4
+	JG       codes88
 	KORTESTD K1, K1
-	JNZ      full0of3
+	JNZ      full0of87
 	CMPL     788(SP), $+0
 	JNE      declined
 
-full0of3:
-full3:
+full0of87:
+full87:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -523,59 +7444,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys5:
+keys89:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead6done
+	JZ    ahead90done
 
-ahead6:
+ahead90:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead6fewer
+	JCS     ahead90fewer
 
-ahead6four:
+ahead90four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead6four
+	JCC        ahead90four
 
-ahead6fewer:
+ahead90fewer:
 	ADDQ $+4, R9
-	JZ   ahead6touched
+	JZ   ahead90touched
 
-ahead6one:
+ahead90one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead6one
+	JNZ        ahead90one
 
-ahead6touched:
+ahead90touched:
 	TESTQ SI, SI
-	JNZ   ahead6done
+	JNZ   ahead90done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead6row
+	JLT   ahead90row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead6done
+	JMP   ahead90done
 
-ahead6row:
-	MOVQ  aheadOff+80(FP), BX
+ahead90row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead6
+	JNZ   ahead90
 
-ahead6done:
+ahead90done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -611,30 +7532,30 @@ ahead6done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys5
-	CMPQ         own+64(FP), $+0
-	JE           full7
+	JG           keys89
+	CMPQ         scales+64(FP), $+0
+	JE           full91
 	CMPQ         800(SP), $+0
-	JNE          full7
+	JNE          full91
 	MOVQ         dim+8(FP), CX
 	MOVQ         792(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes8:
+codes92:
 	VPABSB   (AX), Y12
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y12, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes8
+	JG       codes92
 	KORTESTD K1, K1
-	JNZ      full0of7
+	JNZ      full0of91
 	CMPL     788(SP), $+0
 	JNE      declined
 
-full0of7:
-full7:
+full0of91:
+full91:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -710,98 +7631,70 @@ channels64done:
 	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead9done
+	JZ    ahead93done
 
-ahead9:
+ahead93:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead9fewer
+	JCS     ahead93fewer
 
-ahead9four:
+ahead93four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead9four
+	JCC        ahead93four
 
-ahead9fewer:
+ahead93fewer:
 	ADDQ $+4, CX
-	JZ   ahead9touched
+	JZ   ahead93touched
 
-ahead9one:
+ahead93one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead9one
+	JNZ        ahead93one
 
-ahead9touched:
+ahead93touched:
 	TESTQ SI, SI
-	JNZ   ahead9done
+	JNZ   ahead93done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead9row
+	JLT   ahead93row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead9done
+	JMP   ahead93done
 
-ahead9row:
-	MOVQ  aheadOff+80(FP), BX
+ahead93row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead9
+	JNZ   ahead93
 
-ahead9done:
+ahead93done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-DATA digitOrderVNNI<>+0(SB)/4, $0x0c080400
-DATA digitOrderVNNI<>+4(SB)/4, $0x0d090501
-DATA digitOrderVNNI<>+8(SB)/4, $0x0e0a0602
-DATA digitOrderVNNI<>+12(SB)/4, $0x0f0b0703
-DATA digitOrderVNNI<>+16(SB)/4, $0x0c080400
-DATA digitOrderVNNI<>+20(SB)/4, $0x0d090501
-DATA digitOrderVNNI<>+24(SB)/4, $0x0e0a0602
-DATA digitOrderVNNI<>+28(SB)/4, $0x0f0b0703
-DATA digitOrderVNNI<>+32(SB)/4, $0x0c080400
-DATA digitOrderVNNI<>+36(SB)/4, $0x0d090501
-DATA digitOrderVNNI<>+40(SB)/4, $0x0e0a0602
-DATA digitOrderVNNI<>+44(SB)/4, $0x0f0b0703
-DATA digitOrderVNNI<>+48(SB)/4, $0x0c080400
-DATA digitOrderVNNI<>+52(SB)/4, $0x0d090501
-DATA digitOrderVNNI<>+56(SB)/4, $0x0e0a0602
-DATA digitOrderVNNI<>+60(SB)/4, $0x0f0b0703
-GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
-
-DATA fullI8VNNI<>+0(SB)/4, $0x78787878
-DATA fullI8VNNI<>+4(SB)/4, $0x78787878
-DATA fullI8VNNI<>+8(SB)/4, $0x78787878
-DATA fullI8VNNI<>+12(SB)/4, $0x78787878
-DATA fullI8VNNI<>+16(SB)/4, $0x78787878
-DATA fullI8VNNI<>+20(SB)/4, $0x78787878
-DATA fullI8VNNI<>+24(SB)/4, $0x78787878
-DATA fullI8VNNI<>+28(SB)/4, $0x78787878
-GLOBL fullI8VNNI<>(SB), RODATA|NOPTR, $32
-
-// func integerAccumulateI8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
+TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -870,53 +7763,44 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1060(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -924,63 +7808,75 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1072(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1056(SP)
-	VSCALEFPS    Z9, Z5, Z5
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1056(SP)
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1068(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -988,28 +7884,40 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1080(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 1064(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 1064(SP)
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 768(SP)
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 832(SP)
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 896(SP)
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 960(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
@@ -1021,19 +7929,19 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 1104(SP)
 	MOVQ         $+0, 1120(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 1112(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -1045,7 +7953,7 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -1087,59 +7995,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         1088(SP), DX
 
-keys10:
+keys94:
 	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead11done
+	JZ    ahead95done
 
-ahead11:
+ahead95:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead11fewer
+	JCS     ahead95fewer
 
-ahead11four:
+ahead95four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead11four
+	JCC        ahead95four
 
-ahead11fewer:
+ahead95fewer:
 	ADDQ $+4, R9
-	JZ   ahead11touched
+	JZ   ahead95touched
 
-ahead11one:
+ahead95one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead11one
+	JNZ        ahead95one
 
-ahead11touched:
+ahead95touched:
 	TESTQ SI, SI
-	JNZ   ahead11done
+	JNZ   ahead95done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead11row
+	JLT   ahead95row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead11done
+	JMP   ahead95done
 
-ahead11row:
-	MOVQ  aheadOff+80(FP), BX
+ahead95row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead11
+	JNZ   ahead95
 
-ahead11done:
+ahead95done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1193,48 +8101,48 @@ ahead11done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys10
-	CMPQ         own+64(FP), $+0
-	JE           full12
+	JG           keys94
+	CMPQ         scales+64(FP), $+0
+	JE           full96
 	CMPQ         1088(SP), $+0
-	JNE          full12
+	JNE          full96
 	MOVQ         dim+8(FP), CX
 	MOVQ         1072(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes13:
+codes97:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes13
+	JG       codes97
 	KORTESTD K1, K1
-	JNZ      full0of12
+	JNZ      full0of96
 	CMPL     1060(SP), $+0
 	JNE      declined
 
-full0of12:
+full0of96:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1080(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes14:
+codes98:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes14
+	JG       codes98
 	KORTESTD K1, K1
-	JNZ      full1of12
+	JNZ      full1of96
 	CMPL     1068(SP), $+0
 	JNE      declined
 
-full1of12:
-full12:
+full1of96:
+full96:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -1373,70 +8281,70 @@ channels64done:
 	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead15done
+	JZ    ahead99done
 
-ahead15:
+ahead99:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead15fewer
+	JCS     ahead99fewer
 
-ahead15four:
+ahead99four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead15four
+	JCC        ahead99four
 
-ahead15fewer:
+ahead99fewer:
 	ADDQ $+4, CX
-	JZ   ahead15touched
+	JZ   ahead99touched
 
-ahead15one:
+ahead99one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead15one
+	JNZ        ahead99one
 
-ahead15touched:
+ahead99touched:
 	TESTQ SI, SI
-	JNZ   ahead15done
+	JNZ   ahead99done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead15row
+	JLT   ahead99row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead15done
+	JMP   ahead99done
 
-ahead15row:
-	MOVQ  aheadOff+80(FP), BX
+ahead99row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead15
+	JNZ   ahead99
 
-ahead15done:
+ahead99done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-// func integerAccumulateI8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
+TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -1505,53 +8413,44 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1332(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -1559,63 +8458,75 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1352(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1328(SP)
-	VSCALEFPS    Z9, Z5, Z5
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1328(SP)
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1340(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -1623,63 +8534,75 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1360(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1336(SP)
-	VSCALEFPS    Z9, Z5, Z5
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1336(SP)
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 768(SP)
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 832(SP)
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 896(SP)
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 960(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1348(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -1687,28 +8610,40 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1368(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 1344(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 1344(SP)
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 1024(SP)
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 1088(SP)
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 1152(SP)
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 1216(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
@@ -1721,19 +8656,19 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	CMOVQEQ      DX, AX
 	ADDQ         AX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 1392(SP)
 	MOVQ         $+0, 1408(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 1400(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -1745,7 +8680,7 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -1787,59 +8722,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys16:
+keys100:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead17done
+	JZ    ahead101done
 
-ahead17:
+ahead101:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead17fewer
+	JCS     ahead101fewer
 
-ahead17four:
+ahead101four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead17four
+	JCC        ahead101four
 
-ahead17fewer:
+ahead101fewer:
 	ADDQ $+4, R9
-	JZ   ahead17touched
+	JZ   ahead101touched
 
-ahead17one:
+ahead101one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead17one
+	JNZ        ahead101one
 
-ahead17touched:
+ahead101touched:
 	TESTQ SI, SI
-	JNZ   ahead17done
+	JNZ   ahead101done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead17row
+	JLT   ahead101row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead17done
+	JMP   ahead101done
 
-ahead17row:
-	MOVQ  aheadOff+80(FP), BX
+ahead101row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead17
+	JNZ   ahead101
 
-ahead17done:
+ahead101done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1893,66 +8828,66 @@ ahead17done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys16
-	CMPQ         own+64(FP), $+0
-	JE           full18
+	JG           keys100
+	CMPQ         scales+64(FP), $+0
+	JE           full102
 	CMPQ         1376(SP), $+0
-	JNE          full18
+	JNE          full102
 	MOVQ         dim+8(FP), CX
 	MOVQ         1352(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes19:
+codes103:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes19
+	JG       codes103
 	KORTESTD K1, K1
-	JNZ      full0of18
+	JNZ      full0of102
 	CMPL     1332(SP), $+0
 	JNE      declined
 
-full0of18:
+full0of102:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1360(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes20:
+codes104:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes20
+	JG       codes104
 	KORTESTD K1, K1
-	JNZ      full1of18
+	JNZ      full1of102
 	CMPL     1340(SP), $+0
 	JNE      declined
 
-full1of18:
+full1of102:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1368(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes21:
+codes105:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes21
+	JG       codes105
 	KORTESTD K1, K1
-	JNZ      full2of18
+	JNZ      full2of102
 	CMPL     1348(SP), $+0
 	JNE      declined
 
-full2of18:
-full18:
+full2of102:
+full102:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2102,59 +9037,59 @@ full18:
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys22:
+keys106:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead23done
+	JZ    ahead107done
 
-ahead23:
+ahead107:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead23fewer
+	JCS     ahead107fewer
 
-ahead23four:
+ahead107four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead23four
+	JCC        ahead107four
 
-ahead23fewer:
+ahead107fewer:
 	ADDQ $+4, R9
-	JZ   ahead23touched
+	JZ   ahead107touched
 
-ahead23one:
+ahead107one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead23one
+	JNZ        ahead107one
 
-ahead23touched:
+ahead107touched:
 	TESTQ SI, SI
-	JNZ   ahead23done
+	JNZ   ahead107done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead23row
+	JLT   ahead107row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead23done
+	JMP   ahead107done
 
-ahead23row:
-	MOVQ  aheadOff+80(FP), BX
+ahead107row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead23
+	JNZ   ahead107
 
-ahead23done:
+ahead107done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2190,7 +9125,7 @@ ahead23done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys22
+	JG           keys106
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2268,70 +9203,70 @@ channels64done:
 	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead24done
+	JZ    ahead108done
 
-ahead24:
+ahead108:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead24fewer
+	JCS     ahead108fewer
 
-ahead24four:
+ahead108four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead24four
+	JCC        ahead108four
 
-ahead24fewer:
+ahead108fewer:
 	ADDQ $+4, CX
-	JZ   ahead24touched
+	JZ   ahead108touched
 
-ahead24one:
+ahead108one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead24one
+	JNZ        ahead108one
 
-ahead24touched:
+ahead108touched:
 	TESTQ SI, SI
-	JNZ   ahead24done
+	JNZ   ahead108done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead24row
+	JLT   ahead108row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead24done
+	JMP   ahead108done
 
-ahead24row:
-	MOVQ  aheadOff+80(FP), BX
+ahead108row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead24
+	JNZ   ahead108
 
-ahead24done:
+ahead108done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-// func integerAccumulateI8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
+TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -2400,53 +9335,44 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1604(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -2454,63 +9380,75 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1632(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1600(SP)
-	VSCALEFPS    Z9, Z5, Z5
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1600(SP)
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1612(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -2518,63 +9456,75 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1640(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1608(SP)
-	VSCALEFPS    Z9, Z5, Z5
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1608(SP)
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 768(SP)
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 832(SP)
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 896(SP)
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 960(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1620(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -2582,63 +9532,75 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1648(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1616(SP)
-	VSCALEFPS    Z9, Z5, Z5
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
+	XORL         DX, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1616(SP)
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 1024(SP)
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 1088(SP)
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 1152(SP)
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 1216(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1628(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -2646,28 +9608,40 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1656(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 1624(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 1624(SP)
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1280(SP)
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1344(SP)
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1408(SP)
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 1280(SP)
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 1344(SP)
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 1408(SP)
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 1472(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1472(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1672(SP)
 	MOVQ         $+0, 1664(SP)
@@ -2680,19 +9654,19 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	CMOVQEQ      DX, AX
 	ADDQ         AX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 1680(SP)
 	MOVQ         $+0, 1696(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 1688(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -2704,7 +9678,7 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -2746,59 +9720,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys25:
+keys109:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead26done
+	JZ    ahead110done
 
-ahead26:
+ahead110:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead26fewer
+	JCS     ahead110fewer
 
-ahead26four:
+ahead110four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead26four
+	JCC        ahead110four
 
-ahead26fewer:
+ahead110fewer:
 	ADDQ $+4, R9
-	JZ   ahead26touched
+	JZ   ahead110touched
 
-ahead26one:
+ahead110one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead26one
+	JNZ        ahead110one
 
-ahead26touched:
+ahead110touched:
 	TESTQ SI, SI
-	JNZ   ahead26done
+	JNZ   ahead110done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead26row
+	JLT   ahead110row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead26done
+	JMP   ahead110done
 
-ahead26row:
-	MOVQ  aheadOff+80(FP), BX
+ahead110row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead26
+	JNZ   ahead110
 
-ahead26done:
+ahead110done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2852,84 +9826,84 @@ ahead26done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys25
-	CMPQ         own+64(FP), $+0
-	JE           full27
+	JG           keys109
+	CMPQ         scales+64(FP), $+0
+	JE           full111
 	CMPQ         1664(SP), $+0
-	JNE          full27
+	JNE          full111
 	MOVQ         dim+8(FP), CX
 	MOVQ         1632(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes28:
+codes112:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes28
+	JG       codes112
 	KORTESTD K1, K1
-	JNZ      full0of27
+	JNZ      full0of111
 	CMPL     1604(SP), $+0
 	JNE      declined
 
-full0of27:
+full0of111:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1640(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes29:
+codes113:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes29
+	JG       codes113
 	KORTESTD K1, K1
-	JNZ      full1of27
+	JNZ      full1of111
 	CMPL     1612(SP), $+0
 	JNE      declined
 
-full1of27:
+full1of111:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1648(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes30:
+codes114:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes30
+	JG       codes114
 	KORTESTD K1, K1
-	JNZ      full2of27
+	JNZ      full2of111
 	CMPL     1620(SP), $+0
 	JNE      declined
 
-full2of27:
+full2of111:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1656(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes31:
+codes115:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes31
+	JG       codes115
 	KORTESTD K1, K1
-	JNZ      full3of27
+	JNZ      full3of111
 	CMPL     1628(SP), $+0
 	JNE      declined
 
-full3of27:
-full27:
+full3of111:
+full111:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -3091,59 +10065,59 @@ full27:
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys32:
+keys116:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead33done
+	JZ    ahead117done
 
-ahead33:
+ahead117:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead33fewer
+	JCS     ahead117fewer
 
-ahead33four:
+ahead117four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead33four
+	JCC        ahead117four
 
-ahead33fewer:
+ahead117fewer:
 	ADDQ $+4, R9
-	JZ   ahead33touched
+	JZ   ahead117touched
 
-ahead33one:
+ahead117one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead33one
+	JNZ        ahead117one
 
-ahead33touched:
+ahead117touched:
 	TESTQ SI, SI
-	JNZ   ahead33done
+	JNZ   ahead117done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead33row
+	JLT   ahead117row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead33done
+	JMP   ahead117done
 
-ahead33row:
-	MOVQ  aheadOff+80(FP), BX
+ahead117row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead33
+	JNZ   ahead117
 
-ahead33done:
+ahead117done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -3197,7 +10171,7 @@ ahead33done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys32
+	JG           keys116
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -3338,70 +10312,70 @@ channels64done:
 	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead34done
+	JZ    ahead118done
 
-ahead34:
+ahead118:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead34fewer
+	JCS     ahead118fewer
 
-ahead34four:
+ahead118four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead34four
+	JCC        ahead118four
 
-ahead34fewer:
+ahead118fewer:
 	ADDQ $+4, CX
-	JZ   ahead34touched
+	JZ   ahead118touched
 
-ahead34one:
+ahead118one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead34one
+	JNZ        ahead118one
 
-ahead34touched:
+ahead118touched:
 	TESTQ SI, SI
-	JNZ   ahead34done
+	JNZ   ahead118done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead34row
+	JLT   ahead118row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead34done
+	JMP   ahead118done
 
-ahead34row:
-	MOVQ  aheadOff+80(FP), BX
+ahead118row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead34
+	JNZ   ahead118
 
-ahead34done:
+ahead118done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-// func integerAccumulateI4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x1VNNI(SB), $840-105
+TEXT ·integerAccumulate3I4x1VNNI(SB), $840-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -3470,53 +10444,44 @@ TEXT ·integerAccumulateI4x1VNNI(SB), $840-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 788(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -3524,43 +10489,55 @@ TEXT ·integerAccumulateI4x1VNNI(SB), $840-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 792(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 784(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
 	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 784(SP)
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z7, Z2, Z6
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z7, Z3, Z6
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z7, Z4, Z6
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VPDPBUSD     Z2, Z5, Z1
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VPDPBUSD     Z2, Z6, Z1
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VPDPBUSD     Z2, Z7, Z1
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
-	VPDPBUSD     Z2, Z8, Z1
-	VSHUFI32X4   $0x4e, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VSHUFI32X4   $0xb1, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VMOVDQU32    X1, 768(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z7, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VMOVDQU32    X6, 768(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
@@ -3572,19 +10549,19 @@ TEXT ·integerAccumulateI4x1VNNI(SB), $840-105
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 816(SP)
 	MOVQ         $+0, 832(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 824(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -3596,7 +10573,7 @@ TEXT ·integerAccumulateI4x1VNNI(SB), $840-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -3642,59 +10619,59 @@ channels128:
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys35:
+keys119:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead36done
+	JZ    ahead120done
 
-ahead36:
+ahead120:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead36fewer
+	JCS     ahead120fewer
 
-ahead36four:
+ahead120four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead36four
+	JCC        ahead120four
 
-ahead36fewer:
+ahead120fewer:
 	ADDQ $+4, R9
-	JZ   ahead36touched
+	JZ   ahead120touched
 
-ahead36one:
+ahead120one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead36one
+	JNZ        ahead120one
 
-ahead36touched:
+ahead120touched:
 	TESTQ SI, SI
-	JNZ   ahead36done
+	JNZ   ahead120done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead36row
+	JLT   ahead120row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead36done
+	JMP   ahead120done
 
-ahead36row:
-	MOVQ  aheadOff+80(FP), BX
+ahead120row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead36
+	JNZ   ahead120
 
-ahead36done:
+ahead120done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -3770,17 +10747,17 @@ ahead36done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys35
-	CMPQ            own+64(FP), $+0
-	JE              full37
+	JG              keys119
+	CMPQ            scales+64(FP), $+0
+	JE              full121
 	CMPQ            800(SP), $+0
-	JNE             full37
+	JNE             full121
 	MOVQ            dim+8(FP), CX
 	MOVQ            792(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes38:
+codes122:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -3796,14 +10773,14 @@ codes38:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes38
+	JG              codes122
 	KORTESTD        K1, K1
-	JNZ             full0of37
+	JNZ             full0of121
 	CMPL            788(SP), $+0
 	JNE             declined
 
-full0of37:
-full37:
+full0of121:
+full121:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -3959,59 +10936,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys39:
+keys123:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead40done
+	JZ    ahead124done
 
-ahead40:
+ahead124:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead40fewer
+	JCS     ahead124fewer
 
-ahead40four:
+ahead124four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead40four
+	JCC        ahead124four
 
-ahead40fewer:
+ahead124fewer:
 	ADDQ $+4, R9
-	JZ   ahead40touched
+	JZ   ahead124touched
 
-ahead40one:
+ahead124one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead40one
+	JNZ        ahead124one
 
-ahead40touched:
+ahead124touched:
 	TESTQ SI, SI
-	JNZ   ahead40done
+	JNZ   ahead124done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead40row
+	JLT   ahead124row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead40done
+	JMP   ahead124done
 
-ahead40row:
-	MOVQ  aheadOff+80(FP), BX
+ahead124row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead40
+	JNZ   ahead124
 
-ahead40done:
+ahead124done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -4051,17 +11028,17 @@ ahead40done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys39
-	CMPQ            own+64(FP), $+0
-	JE              full41
+	JG              keys123
+	CMPQ            scales+64(FP), $+0
+	JE              full125
 	CMPQ            800(SP), $+0
-	JNE             full41
+	JNE             full125
 	MOVQ            dim+8(FP), CX
 	MOVQ            792(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes42:
+codes126:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X12
 	VPBROADCASTD    X12, Z13
@@ -4077,14 +11054,14 @@ codes42:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes42
+	JG              codes126
 	KORTESTD        K1, K1
-	JNZ             full0of41
+	JNZ             full0of125
 	CMPL            788(SP), $+0
 	JNE             declined
 
-full0of41:
-full41:
+full0of125:
+full125:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -4160,150 +11137,70 @@ channels64done:
 	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead43done
+	JZ    ahead127done
 
-ahead43:
+ahead127:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead43fewer
+	JCS     ahead127fewer
 
-ahead43four:
+ahead127four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead43four
+	JCC        ahead127four
 
-ahead43fewer:
+ahead127fewer:
 	ADDQ $+4, CX
-	JZ   ahead43touched
+	JZ   ahead127touched
 
-ahead43one:
+ahead127one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead43one
+	JNZ        ahead127one
 
-ahead43touched:
+ahead127touched:
 	TESTQ SI, SI
-	JNZ   ahead43done
+	JNZ   ahead127done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead43row
+	JLT   ahead127row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead43done
+	JMP   ahead127done
 
-ahead43row:
-	MOVQ  aheadOff+80(FP), BX
+ahead127row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead43
+	JNZ   ahead127
 
-ahead43done:
+ahead127done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-DATA pairOrderVNNI<>+0(SB)/4, $0x21012000
-DATA pairOrderVNNI<>+4(SB)/4, $0x23032202
-DATA pairOrderVNNI<>+8(SB)/4, $0x31113010
-DATA pairOrderVNNI<>+12(SB)/4, $0x33133212
-DATA pairOrderVNNI<>+16(SB)/4, $0x25052404
-DATA pairOrderVNNI<>+20(SB)/4, $0x27072606
-DATA pairOrderVNNI<>+24(SB)/4, $0x35153414
-DATA pairOrderVNNI<>+28(SB)/4, $0x37173616
-DATA pairOrderVNNI<>+32(SB)/4, $0x29092808
-DATA pairOrderVNNI<>+36(SB)/4, $0x2b0b2a0a
-DATA pairOrderVNNI<>+40(SB)/4, $0x39193818
-DATA pairOrderVNNI<>+44(SB)/4, $0x3b1b3a1a
-DATA pairOrderVNNI<>+48(SB)/4, $0x2d0d2c0c
-DATA pairOrderVNNI<>+52(SB)/4, $0x2f0f2e0e
-DATA pairOrderVNNI<>+56(SB)/4, $0x3d1d3c1c
-DATA pairOrderVNNI<>+60(SB)/4, $0x3f1f3e1e
-GLOBL pairOrderVNNI<>(SB), RODATA|NOPTR, $64
-
-DATA flipVNNI<>+0(SB)/4, $0x88888888
-GLOBL flipVNNI<>(SB), RODATA|NOPTR, $4
-
-DATA lowNibblesVNNI<>+0(SB)/4, $0x0f0f0f0f
-GLOBL lowNibblesVNNI<>(SB), RODATA|NOPTR, $4
-
-DATA belowFullI4VNNI<>+0(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+4(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+8(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+12(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+16(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+20(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+24(SB)/4, $0x02020202
-DATA belowFullI4VNNI<>+28(SB)/4, $0x02020202
-GLOBL belowFullI4VNNI<>(SB), RODATA|NOPTR, $32
-
-DATA spanI4VNNI<>+0(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+4(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+8(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+12(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+16(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+20(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+24(SB)/4, $0x0d0d0d0d
-DATA spanI4VNNI<>+28(SB)/4, $0x0d0d0d0d
-GLOBL spanI4VNNI<>(SB), RODATA|NOPTR, $32
-
-DATA alternateFirstVNNI<>+0(SB)/4, $0x00000000
-DATA alternateFirstVNNI<>+4(SB)/4, $0x00000010
-DATA alternateFirstVNNI<>+8(SB)/4, $0x00000001
-DATA alternateFirstVNNI<>+12(SB)/4, $0x00000011
-DATA alternateFirstVNNI<>+16(SB)/4, $0x00000002
-DATA alternateFirstVNNI<>+20(SB)/4, $0x00000012
-DATA alternateFirstVNNI<>+24(SB)/4, $0x00000003
-DATA alternateFirstVNNI<>+28(SB)/4, $0x00000013
-DATA alternateFirstVNNI<>+32(SB)/4, $0x00000004
-DATA alternateFirstVNNI<>+36(SB)/4, $0x00000014
-DATA alternateFirstVNNI<>+40(SB)/4, $0x00000005
-DATA alternateFirstVNNI<>+44(SB)/4, $0x00000015
-DATA alternateFirstVNNI<>+48(SB)/4, $0x00000006
-DATA alternateFirstVNNI<>+52(SB)/4, $0x00000016
-DATA alternateFirstVNNI<>+56(SB)/4, $0x00000007
-DATA alternateFirstVNNI<>+60(SB)/4, $0x00000017
-GLOBL alternateFirstVNNI<>(SB), RODATA|NOPTR, $64
-
-DATA alternateSecondVNNI<>+0(SB)/4, $0x00000008
-DATA alternateSecondVNNI<>+4(SB)/4, $0x00000018
-DATA alternateSecondVNNI<>+8(SB)/4, $0x00000009
-DATA alternateSecondVNNI<>+12(SB)/4, $0x00000019
-DATA alternateSecondVNNI<>+16(SB)/4, $0x0000000a
-DATA alternateSecondVNNI<>+20(SB)/4, $0x0000001a
-DATA alternateSecondVNNI<>+24(SB)/4, $0x0000000b
-DATA alternateSecondVNNI<>+28(SB)/4, $0x0000001b
-DATA alternateSecondVNNI<>+32(SB)/4, $0x0000000c
-DATA alternateSecondVNNI<>+36(SB)/4, $0x0000001c
-DATA alternateSecondVNNI<>+40(SB)/4, $0x0000000d
-DATA alternateSecondVNNI<>+44(SB)/4, $0x0000001d
-DATA alternateSecondVNNI<>+48(SB)/4, $0x0000000e
-DATA alternateSecondVNNI<>+52(SB)/4, $0x0000001e
-DATA alternateSecondVNNI<>+56(SB)/4, $0x0000000f
-DATA alternateSecondVNNI<>+60(SB)/4, $0x0000001f
-GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
-
-// func integerAccumulateI4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
+TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -4372,53 +11269,44 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1060(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -4426,78 +11314,90 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1072(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1056(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
 	XORL         DX, DX
-	VMOVD        DX, X10
-	VPBROADCASTD X10, Z10
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1056(SP)
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X11
-	VPBROADCASTD X11, Z11
-	VSCALEFPS    Z9, Z5, Z5
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z8, Z2, Z7
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z8, Z3, Z7
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z8, Z4, Z7
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VPDPBUSD     Z11, Z5, Z10
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VPDPBUSD     Z11, Z6, Z10
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VPDPBUSD     Z11, Z7, Z10
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
-	VPDPBUSD     Z11, Z8, Z10
-	VSHUFI32X4   $0x4e, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VSHUFI32X4   $0xb1, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VMOVDQU32    X10, 1024(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z8, Z5, Z7
+	VSHUFI32X4   $0x4e, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VSHUFI32X4   $0xb1, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VMOVDQU32    X7, 1024(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1068(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -4505,43 +11405,55 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1080(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 1064(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
 	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 1064(SP)
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VPDPBUSD     Z7, Z2, Z6
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VPDPBUSD     Z7, Z3, Z6
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VPDPBUSD     Z7, Z4, Z6
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 768(SP)
-	VPDPBUSD     Z2, Z5, Z1
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 832(SP)
-	VPDPBUSD     Z2, Z6, Z1
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 896(SP)
-	VPDPBUSD     Z2, Z7, Z1
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 960(SP)
-	VPDPBUSD     Z2, Z8, Z1
-	VSHUFI32X4   $0x4e, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VSHUFI32X4   $0xb1, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VMOVDQU32    X1, 1040(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	VPDPBUSD     Z7, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VMOVDQU32    X6, 1040(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
@@ -4553,19 +11465,19 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 1104(SP)
 	MOVQ         $+0, 1120(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 1112(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -4577,7 +11489,7 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -4623,59 +11535,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         1088(SP), DX
 
-keys44:
+keys128:
 	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead45done
+	JZ    ahead129done
 
-ahead45:
+ahead129:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead45fewer
+	JCS     ahead129fewer
 
-ahead45four:
+ahead129four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead45four
+	JCC        ahead129four
 
-ahead45fewer:
+ahead129fewer:
 	ADDQ $+4, R9
-	JZ   ahead45touched
+	JZ   ahead129touched
 
-ahead45one:
+ahead129one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead45one
+	JNZ        ahead129one
 
-ahead45touched:
+ahead129touched:
 	TESTQ SI, SI
-	JNZ   ahead45done
+	JNZ   ahead129done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead45row
+	JLT   ahead129row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead45done
+	JMP   ahead129done
 
-ahead45row:
-	MOVQ  aheadOff+80(FP), BX
+ahead129row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead45
+	JNZ   ahead129
 
-ahead45done:
+ahead129done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -4733,17 +11645,17 @@ ahead45done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys44
-	CMPQ            own+64(FP), $+0
-	JE              full46
+	JG              keys128
+	CMPQ            scales+64(FP), $+0
+	JE              full130
 	CMPQ            1088(SP), $+0
-	JNE             full46
+	JNE             full130
 	MOVQ            dim+8(FP), CX
 	MOVQ            1072(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes47:
+codes131:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -4759,19 +11671,19 @@ codes47:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes47
+	JG              codes131
 	KORTESTD        K1, K1
-	JNZ             full0of46
+	JNZ             full0of130
 	CMPL            1060(SP), $+0
 	JNE             declined
 
-full0of46:
+full0of130:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1080(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes48:
+codes132:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -4787,14 +11699,14 @@ codes48:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes48
+	JG              codes132
 	KORTESTD        K1, K1
-	JNZ             full1of46
+	JNZ             full1of130
 	CMPL            1068(SP), $+0
 	JNE             declined
 
-full1of46:
-full46:
+full1of130:
+full130:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -4933,70 +11845,70 @@ channels64done:
 	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead49done
+	JZ    ahead133done
 
-ahead49:
+ahead133:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead49fewer
+	JCS     ahead133fewer
 
-ahead49four:
+ahead133four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead49four
+	JCC        ahead133four
 
-ahead49fewer:
+ahead133fewer:
 	ADDQ $+4, CX
-	JZ   ahead49touched
+	JZ   ahead133touched
 
-ahead49one:
+ahead133one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead49one
+	JNZ        ahead133one
 
-ahead49touched:
+ahead133touched:
 	TESTQ SI, SI
-	JNZ   ahead49done
+	JNZ   ahead133done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead49row
+	JLT   ahead133row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead49done
+	JMP   ahead133done
 
-ahead49row:
-	MOVQ  aheadOff+80(FP), BX
+ahead133row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead49
+	JNZ   ahead133
 
-ahead49done:
+ahead133done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-// func integerAccumulateI4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
+TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -5065,53 +11977,44 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1332(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -5119,78 +12022,90 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1352(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1328(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
 	XORL         DX, DX
-	VMOVD        DX, X10
-	VPBROADCASTD X10, Z10
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1328(SP)
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X11
-	VPBROADCASTD X11, Z11
-	VSCALEFPS    Z9, Z5, Z5
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z8, Z2, Z7
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z8, Z3, Z7
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z8, Z4, Z7
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VPDPBUSD     Z11, Z5, Z10
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VPDPBUSD     Z11, Z6, Z10
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VPDPBUSD     Z11, Z7, Z10
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
-	VPDPBUSD     Z11, Z8, Z10
-	VSHUFI32X4   $0x4e, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VSHUFI32X4   $0xb1, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VMOVDQU32    X10, 1280(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z8, Z5, Z7
+	VSHUFI32X4   $0x4e, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VSHUFI32X4   $0xb1, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VMOVDQU32    X7, 1280(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1340(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -5198,78 +12113,90 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1360(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1336(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
 	XORL         DX, DX
-	VMOVD        DX, X10
-	VPBROADCASTD X10, Z10
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1336(SP)
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X11
-	VPBROADCASTD X11, Z11
-	VSCALEFPS    Z9, Z5, Z5
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VPDPBUSD     Z8, Z2, Z7
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VPDPBUSD     Z8, Z3, Z7
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VPDPBUSD     Z8, Z4, Z7
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 768(SP)
-	VPDPBUSD     Z11, Z5, Z10
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 832(SP)
-	VPDPBUSD     Z11, Z6, Z10
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 896(SP)
-	VPDPBUSD     Z11, Z7, Z10
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 960(SP)
-	VPDPBUSD     Z11, Z8, Z10
-	VSHUFI32X4   $0x4e, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VSHUFI32X4   $0xb1, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VMOVDQU32    X10, 1296(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	VPDPBUSD     Z8, Z5, Z7
+	VSHUFI32X4   $0x4e, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VSHUFI32X4   $0xb1, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VMOVDQU32    X7, 1296(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1348(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -5277,43 +12204,55 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1368(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 1344(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
 	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 1344(SP)
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VPDPBUSD     Z7, Z2, Z6
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VPDPBUSD     Z7, Z3, Z6
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VPDPBUSD     Z7, Z4, Z6
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 1024(SP)
-	VPDPBUSD     Z2, Z5, Z1
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 1088(SP)
-	VPDPBUSD     Z2, Z6, Z1
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 1152(SP)
-	VPDPBUSD     Z2, Z7, Z1
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 1216(SP)
-	VPDPBUSD     Z2, Z8, Z1
-	VSHUFI32X4   $0x4e, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VSHUFI32X4   $0xb1, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VMOVDQU32    X1, 1312(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
+	VPDPBUSD     Z7, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VMOVDQU32    X6, 1312(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
@@ -5326,19 +12265,19 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	CMOVQEQ      DX, AX
 	ADDQ         AX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 1392(SP)
 	MOVQ         $+0, 1408(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 1400(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -5350,7 +12289,7 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -5396,59 +12335,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys50:
+keys134:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead51done
+	JZ    ahead135done
 
-ahead51:
+ahead135:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead51fewer
+	JCS     ahead135fewer
 
-ahead51four:
+ahead135four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead51four
+	JCC        ahead135four
 
-ahead51fewer:
+ahead135fewer:
 	ADDQ $+4, R9
-	JZ   ahead51touched
+	JZ   ahead135touched
 
-ahead51one:
+ahead135one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead51one
+	JNZ        ahead135one
 
-ahead51touched:
+ahead135touched:
 	TESTQ SI, SI
-	JNZ   ahead51done
+	JNZ   ahead135done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead51row
+	JLT   ahead135row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead51done
+	JMP   ahead135done
 
-ahead51row:
-	MOVQ  aheadOff+80(FP), BX
+ahead135row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead51
+	JNZ   ahead135
 
-ahead51done:
+ahead135done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -5506,17 +12445,17 @@ ahead51done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys50
-	CMPQ            own+64(FP), $+0
-	JE              full52
+	JG              keys134
+	CMPQ            scales+64(FP), $+0
+	JE              full136
 	CMPQ            1376(SP), $+0
-	JNE             full52
+	JNE             full136
 	MOVQ            dim+8(FP), CX
 	MOVQ            1352(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes53:
+codes137:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -5532,19 +12471,19 @@ codes53:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes53
+	JG              codes137
 	KORTESTD        K1, K1
-	JNZ             full0of52
+	JNZ             full0of136
 	CMPL            1332(SP), $+0
 	JNE             declined
 
-full0of52:
+full0of136:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1360(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes54:
+codes138:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -5560,19 +12499,19 @@ codes54:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes54
+	JG              codes138
 	KORTESTD        K1, K1
-	JNZ             full1of52
+	JNZ             full1of136
 	CMPL            1340(SP), $+0
 	JNE             declined
 
-full1of52:
+full1of136:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1368(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes55:
+codes139:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -5588,14 +12527,14 @@ codes55:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes55
+	JG              codes139
 	KORTESTD        K1, K1
-	JNZ             full2of52
+	JNZ             full2of136
 	CMPL            1348(SP), $+0
 	JNE             declined
 
-full2of52:
-full52:
+full2of136:
+full136:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -5749,59 +12688,59 @@ full52:
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys56:
+keys140:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead57done
+	JZ    ahead141done
 
-ahead57:
+ahead141:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead57fewer
+	JCS     ahead141fewer
 
-ahead57four:
+ahead141four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead57four
+	JCC        ahead141four
 
-ahead57fewer:
+ahead141fewer:
 	ADDQ $+4, R9
-	JZ   ahead57touched
+	JZ   ahead141touched
 
-ahead57one:
+ahead141one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead57one
+	JNZ        ahead141one
 
-ahead57touched:
+ahead141touched:
 	TESTQ SI, SI
-	JNZ   ahead57done
+	JNZ   ahead141done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead57row
+	JLT   ahead141row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead57done
+	JMP   ahead141done
 
-ahead57row:
-	MOVQ  aheadOff+80(FP), BX
+ahead141row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead57
+	JNZ   ahead141
 
-ahead57done:
+ahead141done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -5841,7 +12780,7 @@ ahead57done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys56
+	JG              keys140
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -5919,70 +12858,70 @@ channels64done:
 	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead58done
+	JZ    ahead142done
 
-ahead58:
+ahead142:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead58fewer
+	JCS     ahead142fewer
 
-ahead58four:
+ahead142four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead58four
+	JCC        ahead142four
 
-ahead58fewer:
+ahead142fewer:
 	ADDQ $+4, CX
-	JZ   ahead58touched
+	JZ   ahead142touched
 
-ahead58one:
+ahead142one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead58one
+	JNZ        ahead142one
 
-ahead58touched:
+ahead142touched:
 	TESTQ SI, SI
-	JNZ   ahead58done
+	JNZ   ahead142done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead58row
+	JLT   ahead142row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead58done
+	JMP   ahead142done
 
-ahead58row:
-	MOVQ  aheadOff+80(FP), BX
+ahead142row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead58
+	JNZ   ahead142
 
-ahead58done:
+ahead142done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
-// func integerAccumulateI4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
+TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -6051,53 +12990,44 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x0d800000, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	MOVL         $0x41b80000, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
-	MOVL         $0x3f800000, AX
-	VMOVD        AX, X3
-	VPBROADCASTD X3, Z3
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z4
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1604(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -6105,78 +13035,90 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1632(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1600(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
 	XORL         DX, DX
-	VMOVD        DX, X10
-	VPBROADCASTD X10, Z10
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1600(SP)
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X11
-	VPBROADCASTD X11, Z11
-	VSCALEFPS    Z9, Z5, Z5
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 512(SP)
+	VPDPBUSD     Z8, Z2, Z7
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 576(SP)
+	VPDPBUSD     Z8, Z3, Z7
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 640(SP)
+	VPDPBUSD     Z8, Z4, Z7
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 512(SP)
-	VPDPBUSD     Z11, Z5, Z10
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 576(SP)
-	VPDPBUSD     Z11, Z6, Z10
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 640(SP)
-	VPDPBUSD     Z11, Z7, Z10
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 704(SP)
-	VPDPBUSD     Z11, Z8, Z10
-	VSHUFI32X4   $0x4e, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VSHUFI32X4   $0xb1, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VMOVDQU32    X10, 1536(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 704(SP)
+	VPDPBUSD     Z8, Z5, Z7
+	VSHUFI32X4   $0x4e, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VSHUFI32X4   $0xb1, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VMOVDQU32    X7, 1536(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1612(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -6184,78 +13126,90 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1640(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1608(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
 	XORL         DX, DX
-	VMOVD        DX, X10
-	VPBROADCASTD X10, Z10
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1608(SP)
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X11
-	VPBROADCASTD X11, Z11
-	VSCALEFPS    Z9, Z5, Z5
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 768(SP)
+	VPDPBUSD     Z8, Z2, Z7
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 832(SP)
+	VPDPBUSD     Z8, Z3, Z7
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 896(SP)
+	VPDPBUSD     Z8, Z4, Z7
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 768(SP)
-	VPDPBUSD     Z11, Z5, Z10
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 832(SP)
-	VPDPBUSD     Z11, Z6, Z10
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 896(SP)
-	VPDPBUSD     Z11, Z7, Z10
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 960(SP)
-	VPDPBUSD     Z11, Z8, Z10
-	VSHUFI32X4   $0x4e, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VSHUFI32X4   $0xb1, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VMOVDQU32    X10, 1552(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 960(SP)
+	VPDPBUSD     Z8, Z5, Z7
+	VSHUFI32X4   $0x4e, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VSHUFI32X4   $0xb1, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VMOVDQU32    X7, 1552(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, DX
+	VPMAXUD      Z2, Z3, Z6
+	VPMAXUD      Z4, Z6, Z6
+	VPMAXUD      Z5, Z6, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0x4e, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VPSHUFD      $0xb1, Z6, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VMOVD        X6, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1620(SP)
-	VPCMPEQD     Z9, Z5, K5
+	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z9, Z6, K5
+	VPCMPEQD     Z6, Z3, K5
 	KMOVW        K5, BX
 	SHLQ         $0x10, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z7, K5
+	VPCMPEQD     Z6, Z4, K5
 	KMOVW        K5, BX
 	SHLQ         $0x20, BX
 	ORQ          BX, DX
-	VPCMPEQD     Z9, Z8, K5
+	VPCMPEQD     Z6, Z5, K5
 	KMOVW        K5, BX
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
@@ -6263,78 +13217,90 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
 	MOVQ         DX, 1648(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z10
-	VSUBPS       Z2, Z10, Z10
-	VSUBPS       Z10, Z0, Z9
-	VSCALEFPS    Z10, Z3, Z10
-	VMOVSS       X10, 1616(SP)
+	MOVL         $0x0d800000, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	VPMAXUD      Z7, Z6, Z6
+	VGETEXPPS    Z6, Z7
+	MOVL         $0x41b80000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z6, Z7, Z7
 	XORL         DX, DX
-	VMOVD        DX, X10
-	VPBROADCASTD X10, Z10
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	VSUBPS       Z7, Z6, Z6
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z7, Z8, Z7
+	VMOVSS       X7, 1616(SP)
+	XORL         DX, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X11
-	VPBROADCASTD X11, Z11
-	VSCALEFPS    Z9, Z5, Z5
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VSCALEFPS    Z6, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1024(SP)
+	VPDPBUSD     Z8, Z2, Z7
+	VSCALEFPS    Z6, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1088(SP)
+	VPDPBUSD     Z8, Z3, Z7
+	VSCALEFPS    Z6, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1152(SP)
+	VPDPBUSD     Z8, Z4, Z7
+	VSCALEFPS    Z6, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 1024(SP)
-	VPDPBUSD     Z11, Z5, Z10
-	VSCALEFPS    Z9, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 1088(SP)
-	VPDPBUSD     Z11, Z6, Z10
-	VSCALEFPS    Z9, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 1152(SP)
-	VPDPBUSD     Z11, Z7, Z10
-	VSCALEFPS    Z9, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 1216(SP)
-	VPDPBUSD     Z11, Z8, Z10
-	VSHUFI32X4   $0x4e, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VSHUFI32X4   $0xb1, Z10, Z10, Z5
-	VPADDD       Z5, Z10, Z10
-	VMOVDQU32    X10, 1568(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1216(SP)
+	VPDPBUSD     Z8, Z5, Z7
+	VSHUFI32X4   $0x4e, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VSHUFI32X4   $0xb1, Z7, Z7, Z2
+	VPADDD       Z2, Z7, Z7
+	VMOVDQU32    X7, 1568(SP)
 	ADDQ         CX, AX
-	VMOVUPS.Z    (AX), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K2, Z3
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    128(AX), K3, Z4
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    192(AX), K4, Z5
 	VADDPS       Z0, Z5, Z5
-	VMOVUPS.Z    64(AX), K2, Z6
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS.Z    128(AX), K3, Z7
-	VADDPS       Z0, Z7, Z7
-	VMOVUPS.Z    192(AX), K4, Z8
-	VADDPS       Z0, Z8, Z8
-	VPMAXUD      Z5, Z6, Z9
-	VPMAXUD      Z7, Z9, Z9
-	VPMAXUD      Z8, Z9, Z9
-	VSHUFI32X4   $0x4e, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VSHUFI32X4   $0xb1, Z9, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0x4e, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VPSHUFD      $0xb1, Z9, Z10
-	VPMAXUD      Z10, Z9, Z9
-	VMOVD        X9, AX
+	VPMAXUD      Z2, Z3, Z0
+	VPMAXUD      Z4, Z0, Z0
+	VPMAXUD      Z5, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1628(SP)
-	VPCMPEQD     Z9, Z5, K1
+	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z9, Z6, K1
+	VPCMPEQD     Z0, Z3, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z7, K1
+	VPCMPEQD     Z0, Z4, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z9, Z8, K1
+	VPCMPEQD     Z0, Z5, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
@@ -6342,43 +13308,55 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1656(SP)
-	VPMAXUD      Z1, Z9, Z9
-	VGETEXPPS    Z9, Z1
-	VSUBPS       Z2, Z1, Z1
-	VSUBPS       Z1, Z0, Z0
-	VSCALEFPS    Z1, Z3, Z1
-	VMOVSS       X1, 1624(SP)
+	MOVL         $0x0d800000, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
+	VPMAXUD      Z6, Z0, Z0
+	VGETEXPPS    Z0, Z6
+	MOVL         $0x41b80000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z0, Z6, Z6
 	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VSUBPS       Z6, Z0, Z0
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z6, Z7, Z6
+	VMOVSS       X6, 1624(SP)
+	XORL         AX, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Z6
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X2
-	VPBROADCASTD X2, Z2
+	VMOVD        AX, X7
+	VPBROADCASTD X7, Z7
+	VSCALEFPS    Z0, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSHUFB      Z1, Z2, Z2
+	VMOVDQU32    Z2, 1280(SP)
+	VPDPBUSD     Z7, Z2, Z6
+	VSCALEFPS    Z0, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSHUFB      Z1, Z3, Z3
+	VMOVDQU32    Z3, 1344(SP)
+	VPDPBUSD     Z7, Z3, Z6
+	VSCALEFPS    Z0, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSHUFB      Z1, Z4, Z4
+	VMOVDQU32    Z4, 1408(SP)
+	VPDPBUSD     Z7, Z4, Z6
 	VSCALEFPS    Z0, Z5, Z5
 	VCVTPS2DQ    Z5, Z5
-	VPSHUFB      Z4, Z5, Z5
-	VMOVDQU32    Z5, 1280(SP)
-	VPDPBUSD     Z2, Z5, Z1
-	VSCALEFPS    Z0, Z6, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPSHUFB      Z4, Z6, Z6
-	VMOVDQU32    Z6, 1344(SP)
-	VPDPBUSD     Z2, Z6, Z1
-	VSCALEFPS    Z0, Z7, Z7
-	VCVTPS2DQ    Z7, Z7
-	VPSHUFB      Z4, Z7, Z7
-	VMOVDQU32    Z7, 1408(SP)
-	VPDPBUSD     Z2, Z7, Z1
-	VSCALEFPS    Z0, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPSHUFB      Z4, Z8, Z8
-	VMOVDQU32    Z8, 1472(SP)
-	VPDPBUSD     Z2, Z8, Z1
-	VSHUFI32X4   $0x4e, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VSHUFI32X4   $0xb1, Z1, Z1, Z0
-	VPADDD       Z0, Z1, Z1
-	VMOVDQU32    X1, 1584(SP)
+	VPSHUFB      Z1, Z5, Z5
+	VMOVDQU32    Z5, 1472(SP)
+	VPDPBUSD     Z7, Z5, Z6
+	VSHUFI32X4   $0x4e, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VSHUFI32X4   $0xb1, Z6, Z6, Z0
+	VPADDD       Z0, Z6, Z6
+	VMOVDQU32    X6, 1584(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1672(SP)
 	MOVQ         $+0, 1664(SP)
@@ -6391,19 +13369,19 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	CMOVQEQ      DX, AX
 	ADDQ         AX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         aheadKeys+96(FP), AX
 	MOVQ         $+0, 1680(SP)
 	MOVQ         $+0, 1696(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
+	MOVQ         aheadOff+88(FP), DX
+	MOVQ         aheadLines+104(FP), DI
 	MOVQ         (DX), BX
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
+	ADDQ         ahead+80(FP), BX
 	MOVQ         AX, 1688(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
@@ -6415,7 +13393,7 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	IMULQ        AX, SI
 
 apart:
-	IMULQ aheadLines+96(FP), AX
+	IMULQ aheadLines+104(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -6461,59 +13439,59 @@ channels64:
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys59:
+keys143:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead60done
+	JZ    ahead144done
 
-ahead60:
+ahead144:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead60fewer
+	JCS     ahead144fewer
 
-ahead60four:
+ahead144four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead60four
+	JCC        ahead144four
 
-ahead60fewer:
+ahead144fewer:
 	ADDQ $+4, R9
-	JZ   ahead60touched
+	JZ   ahead144touched
 
-ahead60one:
+ahead144one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead60one
+	JNZ        ahead144one
 
-ahead60touched:
+ahead144touched:
 	TESTQ SI, SI
-	JNZ   ahead60done
+	JNZ   ahead144done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead60row
+	JLT   ahead144row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead60done
+	JMP   ahead144done
 
-ahead60row:
-	MOVQ  aheadOff+80(FP), BX
+ahead144row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead60
+	JNZ   ahead144
 
-ahead60done:
+ahead144done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -6571,17 +13549,17 @@ ahead60done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys59
-	CMPQ            own+64(FP), $+0
-	JE              full61
+	JG              keys143
+	CMPQ            scales+64(FP), $+0
+	JE              full145
 	CMPQ            1664(SP), $+0
-	JNE             full61
+	JNE             full145
 	MOVQ            dim+8(FP), CX
 	MOVQ            1632(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes62:
+codes146:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -6597,19 +13575,19 @@ codes62:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes62
+	JG              codes146
 	KORTESTD        K1, K1
-	JNZ             full0of61
+	JNZ             full0of145
 	CMPL            1604(SP), $+0
 	JNE             declined
 
-full0of61:
+full0of145:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1640(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes63:
+codes147:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -6625,19 +13603,19 @@ codes63:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes63
+	JG              codes147
 	KORTESTD        K1, K1
-	JNZ             full1of61
+	JNZ             full1of145
 	CMPL            1612(SP), $+0
 	JNE             declined
 
-full1of61:
+full1of145:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1648(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes64:
+codes148:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -6653,19 +13631,19 @@ codes64:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes64
+	JG              codes148
 	KORTESTD        K1, K1
-	JNZ             full2of61
+	JNZ             full2of145
 	CMPL            1620(SP), $+0
 	JNE             declined
 
-full2of61:
+full2of145:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1656(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes65:
+codes149:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -6681,14 +13659,14 @@ codes65:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes65
+	JG              codes149
 	KORTESTD        K1, K1
-	JNZ             full3of61
+	JNZ             full3of145
 	CMPL            1628(SP), $+0
 	JNE             declined
 
-full3of61:
-full61:
+full3of145:
+full145:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -6854,59 +13832,59 @@ full61:
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys66:
+keys150:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead67done
+	JZ    ahead151done
 
-ahead67:
+ahead151:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead67fewer
+	JCS     ahead151fewer
 
-ahead67four:
+ahead151four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead67four
+	JCC        ahead151four
 
-ahead67fewer:
+ahead151fewer:
 	ADDQ $+4, R9
-	JZ   ahead67touched
+	JZ   ahead151touched
 
-ahead67one:
+ahead151one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead67one
+	JNZ        ahead151one
 
-ahead67touched:
+ahead151touched:
 	TESTQ SI, SI
-	JNZ   ahead67done
+	JNZ   ahead151done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead67row
+	JLT   ahead151row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead67done
+	JMP   ahead151done
 
-ahead67row:
-	MOVQ  aheadOff+80(FP), BX
+ahead151row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead67
+	JNZ   ahead151
 
-ahead67done:
+ahead151done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -6964,7 +13942,7 @@ ahead67done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys66
+	JG              keys150
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -7105,63 +14083,63 @@ channels64done:
 	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead68done
+	JZ    ahead152done
 
-ahead68:
+ahead152:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead68fewer
+	JCS     ahead152fewer
 
-ahead68four:
+ahead152four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead68four
+	JCC        ahead152four
 
-ahead68fewer:
+ahead152fewer:
 	ADDQ $+4, CX
-	JZ   ahead68touched
+	JZ   ahead152touched
 
-ahead68one:
+ahead152one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead68one
+	JNZ        ahead152one
 
-ahead68touched:
+ahead152touched:
 	TESTQ SI, SI
-	JNZ   ahead68done
+	JNZ   ahead152done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead68row
+	JLT   ahead152row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead68done
+	JMP   ahead152done
 
-ahead68row:
-	MOVQ  aheadOff+80(FP), BX
+ahead152row:
+	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+	ADDQ  ahead+80(FP), BX
+	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead68
+	JNZ   ahead152
 
-ahead68done:
+ahead152done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET
 
 declined:
 	MOVL $0x00000000, AX
 	VZEROUPPER
-	MOVB AL, done+104(FP)
+	MOVB AL, done+112(FP)
 	RET

@@ -4,12 +4,12 @@
 
 package simd
 
-// integerDigitsI8VNNI takes queries to fixed point. What a score may lose by it, for a key scale of 1, is at most loss; +Inf where a query is not finite.
+// integerDigitsI8VNNI takes queries to fixed point. What a score may lose by it, for a key scale of 1, is at most loss, and coarse without the lowest digits; +Inf where a query is not finite.
 //
 //go:noescape
-func integerDigitsI8VNNI(dst *byte, q *float32, rows int, dim int) (loss float32)
+func integerDigitsI8VNNI(dst *byte, q *float32, rows int, dim int) (coarse float32, loss float32)
 
-// integerDigitsI4VNNI takes queries to fixed point. What a score may lose by it, for a key scale of 1, is at most loss; +Inf where a query is not finite.
+// integerDigitsI4VNNI takes queries to fixed point. What a score may lose by it, for a key scale of 1, is at most loss, and coarse without the lowest digits; +Inf where a query is not finite.
 //
 //go:noescape
-func integerDigitsI4VNNI(dst *byte, q *float32, rows int, dim int) (loss float32)
+func integerDigitsI4VNNI(dst *byte, q *float32, rows int, dim int) (coarse float32, loss float32)

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func integerDigitsI8VNNI(dst *byte, q *float32, rows int, dim int) (loss float32)
+// func integerDigitsI8VNNI(dst *byte, q *float32, rows int, dim int) (coarse float32, loss float32)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, SSE
-TEXT ·integerDigitsI8VNNI(SB), NOSPLIT, $0-36
+TEXT ·integerDigitsI8VNNI(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         q+8(FP), CX
 	MOVQ         rows+16(FP), DX
@@ -14,107 +14,154 @@ TEXT ·integerDigitsI8VNNI(SB), NOSPLIT, $0-36
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Z0
 	VMOVAPS      X0, X0
+	XORL         BX, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Z1
+	VMOVAPS      X1, X1
 
 row:
 	MOVL         $0x7fffffff, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	XORL         BX, BX
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Z2
+	XORL         BX, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
 	MOVQ         dim+24(FP), SI
 	MOVQ         CX, BX
 
 largest:
-	VPANDD       (BX), Z1, Z3
-	VPMAXUD      Z3, Z2, Z2
+	VPANDD       (BX), Z2, Z4
+	VPMAXUD      Z4, Z3, Z3
 	ADDQ         $+64, BX
 	SUBQ         $+16, SI
 	JNZ          largest
-	VSHUFI32X4   $0x4e, Z2, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VSHUFI32X4   $0xb1, Z2, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VPSHUFD      $0x4e, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VPSHUFD      $0xb1, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VMOVD        X2, BX
+	VSHUFI32X4   $0x4e, Z3, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VSHUFI32X4   $0xb1, Z3, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VPSHUFD      $0x4e, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VPSHUFD      $0xb1, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VMOVD        X3, BX
 	CMPL         BX, $0x7f800000
 	JAE          infinite
 	MOVL         $0x00000001, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VGETEXPPS    Z2, Z2
-	MOVL         $0x41e80000, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VSUBPS       Z1, Z2, Z2
-	XORL         BX, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VSUBPS       Z2, Z1, Z1
-	XORL         BX, BX
-	VMOVD        BX, X3
-	VPBROADCASTD X3, Z3
-	XORL         BX, BX
+	VMOVD        BX, X2
+	VPBROADCASTD X2, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VGETEXPPS    Z3, Z2
+	VGETMANTPS   $0x00, Z3, Z3
+	MOVL         $0x4efe0000, BX
 	VMOVD        BX, X4
 	VPBROADCASTD X4, Z4
-	MOVL         $0x00808080, BX
+	VMOVAPS      Z4, Z4
+	VDIVPS       Z3, Z4, Z4
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
+	VMOVAPS      Z3, Z3
+	VDIVPS       Z4, Z3, Z3
+	XORL         BX, BX
 	VMOVD        BX, X5
 	VPBROADCASTD X5, Z5
-	MOVL         $0x01010101, BX
+	XORL         BX, BX
 	VMOVD        BX, X6
 	VPBROADCASTD X6, Z6
-	MOVL         $0x7fffffff, BX
+	XORL         BX, BX
 	VMOVD        BX, X7
 	VPBROADCASTD X7, Z7
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z8
+	MOVL         $0x00808080, BX
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x01010101, BX
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Z9
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X10
+	VPBROADCASTD X10, Z10
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z11
+	XORL         BX, BX
+	VMOVD        BX, X12
+	VPBROADCASTD X12, Z12
+	VSUBPS       Z2, Z12, Z12
 	MOVQ         dim+24(FP), DI
 	MOVQ         CX, BX
 	LEAQ         64(AX), SI
 
 digits:
-	VMOVUPS      (BX), Z9
-	VSCALEFPS    Z1, Z9, Z9
-	VCVTPS2DQ    Z9, Z10
-	VCVTDQ2PS    Z10, Z11
-	VSUBPS       Z11, Z9, Z9
-	VANDPS       Z7, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPADDD       Z5, Z10, Z10
-	VPXORD       Z5, Z10, Z10
-	VPSHUFB      Z8, Z10, Z10
-	VPDPBUSD     Z10, Z6, Z3
-	VMOVDQU32    Z10, (SI)
+	VMOVUPS      (BX), Z13
+	VSCALEFPS    Z12, Z13, Z13
+	VMULPS       Z4, Z13, Z14
+	VFMSUB213PS  Z14, Z4, Z13
+	VCVTPS2DQ    Z14, Z15
+	VCVTDQ2PS    Z15, Z16
+	VSUBPS       Z16, Z14, Z14
+	VANDPS       Z10, Z14, Z14
+	VADDPS       Z14, Z6, Z6
+	VCVTPS2DQ    Z13, Z14
+	VCVTDQ2PS    Z14, Z16
+	VSUBPS       Z16, Z13, Z13
+	VANDPS       Z10, Z13, Z13
+	VADDPS       Z13, Z6, Z6
+	VPADDD       Z15, Z14, Z13
+	VPSLLD       $0x18, Z13, Z14
+	VPSRAD       $0x18, Z14, Z14
+	VPABSD       Z14, Z14
+	VPADDD       Z14, Z7, Z7
+	VPADDD       Z8, Z13, Z13
+	VPXORD       Z8, Z13, Z13
+	VPSHUFB      Z11, Z13, Z13
+	VPDPBUSD     Z13, Z9, Z5
+	VMOVDQU32    Z13, (SI)
 	ADDQ         $+64, BX
 	ADDQ         $+64, SI
 	SUBQ         $+16, DI
 	JNZ          digits
-	VSHUFI32X4   $0x4e, Z3, Z3, Z1
-	VPADDD       Z1, Z3, Z3
-	VSHUFI32X4   $0xb1, Z3, Z3, Z1
-	VPADDD       Z1, Z3, Z3
-	VPSLLD       $0x07, Z3, Z3
+	VSHUFI32X4   $0x4e, Z5, Z5, Z4
+	VPADDD       Z4, Z5, Z5
+	VSHUFI32X4   $0xb1, Z5, Z5, Z4
+	VPADDD       Z4, Z5, Z5
+	VPSLLD       $0x07, Z5, Z5
 	XORL         BX, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VPSUBD       Z3, Z1, Z1
-	VMOVDQU32    X1, (AX)
-	VMOVSS       X2, 16(AX)
-	VSHUFI32X4   $0x4e, Z4, Z4, Z1
-	VADDPS       Z1, Z4, Z4
-	VSHUFI32X4   $0xb1, Z4, Z4, Z1
-	VADDPS       Z1, Z4, Z4
-	VPSHUFD      $0x4e, Z4, Z1
-	VADDPS       Z1, Z4, Z4
-	VPSHUFD      $0xb1, Z4, Z1
-	VADDPS       Z1, Z4, Z4
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Z4
+	VPSUBD       Z5, Z4, Z4
+	VMOVDQU32    X4, (AX)
+	VMOVSS       X3, 16(AX)
+	VMOVSS       X2, 20(AX)
+	VMOVAPS      Z6, Z4
+	VSHUFI32X4   $0x4e, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VSHUFI32X4   $0xb1, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0x4e, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0xb1, Z4, Z5
+	VADDPS       Z5, Z4, Z4
 	MOVL         $0x43000000, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VMULPS       Z1, Z4, Z4
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	VMULPS       Z5, Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VSCALEFPS    Z2, Z4, Z4
+	VMAXPS       X4, X1, X1
+	VCVTDQ2PS    Z7, Z7
+	VADDPS       Z6, Z7, Z7
+	VMOVAPS      Z7, Z4
+	VSHUFI32X4   $0x4e, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VSHUFI32X4   $0xb1, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0x4e, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0xb1, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	MOVL         $0x43000000, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	VMULPS       Z5, Z4, Z4
+	VMULPS       Z3, Z4, Z4
 	VSCALEFPS    Z2, Z4, Z4
 	VMAXPS       X4, X0, X0
 	MOVQ         dim+24(FP), BX
@@ -124,7 +171,8 @@ digits:
 	JNZ          row
 
 done:
-	MOVSS X0, loss+32(FP)
+	MOVSS X0, coarse+32(FP)
+	MOVSS X1, loss+36(FP)
 	VZEROUPPER
 	RET
 
@@ -133,6 +181,7 @@ infinite:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVAPS      X0, X0
+	VMOVAPS      X0, X1
 	JMP          done
 
 DATA digitOrderVNNI<>+0(SB)/4, $0x0c080400
@@ -153,9 +202,9 @@ DATA digitOrderVNNI<>+56(SB)/4, $0x0e0a0602
 DATA digitOrderVNNI<>+60(SB)/4, $0x0f0b0703
 GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
 
-// func integerDigitsI4VNNI(dst *byte, q *float32, rows int, dim int) (loss float32)
+// func integerDigitsI4VNNI(dst *byte, q *float32, rows int, dim int) (coarse float32, loss float32)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, SSE
-TEXT ·integerDigitsI4VNNI(SB), NOSPLIT, $0-36
+TEXT ·integerDigitsI4VNNI(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         q+8(FP), CX
 	MOVQ         rows+16(FP), DX
@@ -163,109 +212,156 @@ TEXT ·integerDigitsI4VNNI(SB), NOSPLIT, $0-36
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Z0
 	VMOVAPS      X0, X0
+	XORL         BX, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Z1
+	VMOVAPS      X1, X1
 
 row:
 	MOVL         $0x7fffffff, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	XORL         BX, BX
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Z2
+	XORL         BX, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
 	MOVQ         dim+24(FP), SI
 	MOVQ         CX, BX
 
 largest:
-	VPANDD       (BX), Z1, Z3
-	VPMAXUD      Z3, Z2, Z2
+	VPANDD       (BX), Z2, Z4
+	VPMAXUD      Z4, Z3, Z3
 	ADDQ         $+64, BX
 	SUBQ         $+16, SI
 	JNZ          largest
-	VSHUFI32X4   $0x4e, Z2, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VSHUFI32X4   $0xb1, Z2, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VPSHUFD      $0x4e, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VPSHUFD      $0xb1, Z2, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VMOVD        X2, BX
+	VSHUFI32X4   $0x4e, Z3, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VSHUFI32X4   $0xb1, Z3, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VPSHUFD      $0x4e, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VPSHUFD      $0xb1, Z3, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VMOVD        X3, BX
 	CMPL         BX, $0x7f800000
 	JAE          infinite
 	MOVL         $0x00000001, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VPMAXUD      Z1, Z2, Z2
-	VGETEXPPS    Z2, Z2
-	MOVL         $0x41e80000, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VSUBPS       Z1, Z2, Z2
-	XORL         BX, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VSUBPS       Z2, Z1, Z1
-	XORL         BX, BX
-	VMOVD        BX, X3
-	VPBROADCASTD X3, Z3
-	XORL         BX, BX
+	VMOVD        BX, X2
+	VPBROADCASTD X2, Z2
+	VPMAXUD      Z2, Z3, Z3
+	VGETEXPPS    Z3, Z2
+	VGETMANTPS   $0x00, Z3, Z3
+	MOVL         $0x4efe0000, BX
 	VMOVD        BX, X4
 	VPBROADCASTD X4, Z4
-	MOVL         $0x00808080, BX
+	VMOVAPS      Z4, Z4
+	VDIVPS       Z3, Z4, Z4
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
+	VMOVAPS      Z3, Z3
+	VDIVPS       Z4, Z3, Z3
+	XORL         BX, BX
 	VMOVD        BX, X5
 	VPBROADCASTD X5, Z5
-	MOVL         $0x01010101, BX
+	XORL         BX, BX
 	VMOVD        BX, X6
 	VPBROADCASTD X6, Z6
-	MOVL         $0x7fffffff, BX
+	XORL         BX, BX
 	VMOVD        BX, X7
 	VPBROADCASTD X7, Z7
-	VMOVDQU32    digitOrderVNNI<>+0(SB), Z8
-	VMOVDQU32    evenFirstVNNI<>+0(SB), Z9
+	MOVL         $0x00808080, BX
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x01010101, BX
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Z9
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X10
+	VPBROADCASTD X10, Z10
+	VMOVDQU32    digitOrderVNNI<>+0(SB), Z11
+	XORL         BX, BX
+	VMOVD        BX, X12
+	VPBROADCASTD X12, Z12
+	VSUBPS       Z2, Z12, Z12
+	VMOVDQU32    evenFirstVNNI<>+0(SB), Z13
 	MOVQ         dim+24(FP), DI
 	MOVQ         CX, BX
 	LEAQ         64(AX), SI
 
 digits:
-	VMOVUPS      (BX), Z10
-	VSCALEFPS    Z1, Z10, Z10
-	VCVTPS2DQ    Z10, Z11
-	VCVTDQ2PS    Z11, Z12
-	VSUBPS       Z12, Z10, Z10
-	VANDPS       Z7, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPADDD       Z5, Z11, Z11
-	VPXORD       Z5, Z11, Z11
-	VPERMD       Z11, Z9, Z11
-	VPSHUFB      Z8, Z11, Z11
-	VPDPBUSD     Z11, Z6, Z3
-	VMOVDQU32    Z11, (SI)
+	VMOVUPS      (BX), Z14
+	VSCALEFPS    Z12, Z14, Z14
+	VMULPS       Z4, Z14, Z15
+	VFMSUB213PS  Z15, Z4, Z14
+	VCVTPS2DQ    Z15, Z16
+	VCVTDQ2PS    Z16, Z17
+	VSUBPS       Z17, Z15, Z15
+	VANDPS       Z10, Z15, Z15
+	VADDPS       Z15, Z6, Z6
+	VCVTPS2DQ    Z14, Z15
+	VCVTDQ2PS    Z15, Z17
+	VSUBPS       Z17, Z14, Z14
+	VANDPS       Z10, Z14, Z14
+	VADDPS       Z14, Z6, Z6
+	VPADDD       Z16, Z15, Z14
+	VPSLLD       $0x18, Z14, Z15
+	VPSRAD       $0x18, Z15, Z15
+	VPABSD       Z15, Z15
+	VPADDD       Z15, Z7, Z7
+	VPADDD       Z8, Z14, Z14
+	VPXORD       Z8, Z14, Z14
+	VPERMD       Z14, Z13, Z14
+	VPSHUFB      Z11, Z14, Z14
+	VPDPBUSD     Z14, Z9, Z5
+	VMOVDQU32    Z14, (SI)
 	ADDQ         $+64, BX
 	ADDQ         $+64, SI
 	SUBQ         $+16, DI
 	JNZ          digits
-	VSHUFI32X4   $0x4e, Z3, Z3, Z1
-	VPADDD       Z1, Z3, Z3
-	VSHUFI32X4   $0xb1, Z3, Z3, Z1
-	VPADDD       Z1, Z3, Z3
-	VPSLLD       $0x03, Z3, Z3
+	VSHUFI32X4   $0x4e, Z5, Z5, Z4
+	VPADDD       Z4, Z5, Z5
+	VSHUFI32X4   $0xb1, Z5, Z5, Z4
+	VPADDD       Z4, Z5, Z5
+	VPSLLD       $0x03, Z5, Z5
 	XORL         BX, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VPSUBD       Z3, Z1, Z1
-	VMOVDQU32    X1, (AX)
-	VMOVSS       X2, 16(AX)
-	VSHUFI32X4   $0x4e, Z4, Z4, Z1
-	VADDPS       Z1, Z4, Z4
-	VSHUFI32X4   $0xb1, Z4, Z4, Z1
-	VADDPS       Z1, Z4, Z4
-	VPSHUFD      $0x4e, Z4, Z1
-	VADDPS       Z1, Z4, Z4
-	VPSHUFD      $0xb1, Z4, Z1
-	VADDPS       Z1, Z4, Z4
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Z4
+	VPSUBD       Z5, Z4, Z4
+	VMOVDQU32    X4, (AX)
+	VMOVSS       X3, 16(AX)
+	VMOVSS       X2, 20(AX)
+	VMOVAPS      Z6, Z4
+	VSHUFI32X4   $0x4e, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VSHUFI32X4   $0xb1, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0x4e, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0xb1, Z4, Z5
+	VADDPS       Z5, Z4, Z4
 	MOVL         $0x41000000, BX
-	VMOVD        BX, X1
-	VPBROADCASTD X1, Z1
-	VMULPS       Z1, Z4, Z4
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	VMULPS       Z5, Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VSCALEFPS    Z2, Z4, Z4
+	VMAXPS       X4, X1, X1
+	VCVTDQ2PS    Z7, Z7
+	VADDPS       Z6, Z7, Z7
+	VMOVAPS      Z7, Z4
+	VSHUFI32X4   $0x4e, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VSHUFI32X4   $0xb1, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0x4e, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPSHUFD      $0xb1, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	MOVL         $0x41000000, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	VMULPS       Z5, Z4, Z4
+	VMULPS       Z3, Z4, Z4
 	VSCALEFPS    Z2, Z4, Z4
 	VMAXPS       X4, X0, X0
 	MOVQ         dim+24(FP), BX
@@ -275,7 +371,8 @@ digits:
 	JNZ          row
 
 done:
-	MOVSS X0, loss+32(FP)
+	MOVSS X0, coarse+32(FP)
+	MOVSS X1, loss+36(FP)
 	VZEROUPPER
 	RET
 
@@ -284,6 +381,7 @@ infinite:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVAPS      X0, X0
+	VMOVAPS      X0, X1
 	JMP          done
 
 DATA evenFirstVNNI<>+0(SB)/4, $0x00000000

@@ -2,9 +2,4009 @@
 
 //go:build amd64
 
-// func integerScoresI8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores3I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI8x1VNNI(SB), $536-105
+TEXT ·integerScores3I8x1VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x05, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	XORL         DI, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD 4(R8), Z2
+	VPBROADCASTD 8(R8), Z3
+	VPBROADCASTD 12(R8), Z4
+	VMOVDQA64    Z1, Z5
+	VMOVDQA64    Z1, Z6
+	VMOVDQA64    Z1, Z1
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R9
+	XORQ         DI, DI
+	MOVQ         $+128, R10
+	XORQ         R11, R11
+
+step:
+	MOVQ  528(SP), R12
+	TESTQ R12, R12
+	JZ    ahead1done
+
+ahead1:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead1fewer
+
+ahead1four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead1four
+
+ahead1fewer:
+	ADDQ $+4, R13
+	JZ   ahead1touched
+
+ahead1one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead1one
+
+ahead1touched:
+	TESTQ SI, SI
+	JNZ   ahead1done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead1row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead1done
+
+ahead1row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead1
+
+ahead1done:
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(DI*1), Y7
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z7, Z7
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y8
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z8, Z8
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y9
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z9, Z9
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y10
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
+	VPUNPCKLDQ    Z8, Z7, Z11
+	VPUNPCKHDQ    Z8, Z7, Z12
+	VPUNPCKLDQ    Z10, Z9, Z8
+	VPUNPCKHDQ    Z10, Z9, Z10
+	VPUNPCKLQDQ   Z8, Z11, Z7
+	VPUNPCKHQDQ   Z8, Z11, Z8
+	VPUNPCKLQDQ   Z10, Z12, Z9
+	VPUNPCKHQDQ   Z10, Z12, Z10
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y11
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y12
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y13
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y14
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
+	VPUNPCKLDQ    Z12, Z11, Z15
+	VPUNPCKHDQ    Z12, Z11, Z16
+	VPUNPCKLDQ    Z14, Z13, Z12
+	VPUNPCKHDQ    Z14, Z13, Z14
+	VPUNPCKLQDQ   Z12, Z15, Z11
+	VPUNPCKHQDQ   Z12, Z15, Z12
+	VPUNPCKLQDQ   Z14, Z16, Z13
+	VPUNPCKHQDQ   Z14, Z16, Z14
+	VSHUFI32X4    $0x88, Z11, Z7, Z15
+	VPXORD        Z0, Z15, Z15
+	VPDPBUSD.BCST 4(R8), Z15, Z2
+	VPDPBUSD.BCST 8(R8), Z15, Z3
+	VPDPBUSD.BCST 12(R8), Z15, Z4
+	VSHUFI32X4    $0xdd, Z11, Z7, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 68(R8), Z7, Z2
+	VPDPBUSD.BCST 72(R8), Z7, Z3
+	VPDPBUSD.BCST 76(R8), Z7, Z4
+	VSHUFI32X4    $0x88, Z12, Z8, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 20(R8), Z7, Z5
+	VPDPBUSD.BCST 24(R8), Z7, Z6
+	VPDPBUSD.BCST 28(R8), Z7, Z1
+	VSHUFI32X4    $0xdd, Z12, Z8, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 84(R8), Z7, Z5
+	VPDPBUSD.BCST 88(R8), Z7, Z6
+	VPDPBUSD.BCST 92(R8), Z7, Z1
+	VSHUFI32X4    $0x88, Z13, Z9, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 36(R8), Z7, Z2
+	VPDPBUSD.BCST 40(R8), Z7, Z3
+	VPDPBUSD.BCST 44(R8), Z7, Z4
+	VSHUFI32X4    $0xdd, Z13, Z9, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 100(R8), Z7, Z2
+	VPDPBUSD.BCST 104(R8), Z7, Z3
+	VPDPBUSD.BCST 108(R8), Z7, Z4
+	VSHUFI32X4    $0x88, Z14, Z10, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 52(R8), Z7, Z5
+	VPDPBUSD.BCST 56(R8), Z7, Z6
+	VPDPBUSD.BCST 60(R8), Z7, Z1
+	VSHUFI32X4    $0xdd, Z14, Z10, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 116(R8), Z7, Z5
+	VPDPBUSD.BCST 120(R8), Z7, Z6
+	VPDPBUSD.BCST 124(R8), Z7, Z1
+	ADDQ          $+128, R8
+	ADDQ          $+32, DI
+	SUBQ          $+32, R9
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z7
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X8
+	VPBROADCASTD  X8, Z8
+	VPANDD        Z8, Z7, Z8
+	VBROADCASTSS  most+64(FP), Z9
+	VCMPPS        $0x1e, Z9, Z8, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	MOVQ          stride+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          CX, DI
+	MOVL          $0x47800000, R9
+	VMOVD         R9, X8
+	VPBROADCASTD  X8, Z8
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z6, Z3, Z3
+	VPADDD        Z1, Z4, Z4
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
+	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
+	VFMADD231PS   Z4, Z8, Z2
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z1
+	MOVL          $0x41000000, R8
+	VMOVD         R8, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z1, Z1
+	VSCALEFPS     Z1, Z2, Z2
+	VMULPS        Z7, Z2, Z2
+	VMOVUPS       Z2, K1, (DI)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead2done
+
+ahead2:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead2fewer
+
+ahead2four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead2four
+
+ahead2fewer:
+	ADDQ $+4, CX
+	JZ   ahead2touched
+
+ahead2one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead2one
+
+ahead2touched:
+	TESTQ SI, SI
+	JNZ   ahead2done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead2row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead2done
+
+ahead2row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead2
+
+ahead2done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I8x2VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x05, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	XORL         R9, R9
+	VMOVD        R9, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD 4(R8), Z1
+	VPBROADCASTD 8(R8), Z2
+	VPBROADCASTD 12(R8), Z3
+	VPBROADCASTD 4(R8)(DI*1), Z4
+	VPBROADCASTD 8(R8)(DI*1), Z5
+	VPBROADCASTD 12(R8)(DI*1), Z6
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead3done
+
+ahead3:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead3fewer
+
+ahead3four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead3four
+
+ahead3fewer:
+	ADDQ $+4, R14
+	JZ   ahead3touched
+
+ahead3one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead3one
+
+ahead3touched:
+	TESTQ SI, SI
+	JNZ   ahead3done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead3done
+
+ahead3row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead3
+
+ahead3done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y7
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z7, Z7
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y8
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z8, Z8
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y9
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z9, Z9
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y10
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
+	VPUNPCKLDQ    Z8, Z7, Z11
+	VPUNPCKHDQ    Z8, Z7, Z12
+	VPUNPCKLDQ    Z10, Z9, Z8
+	VPUNPCKHDQ    Z10, Z9, Z10
+	VPUNPCKLQDQ   Z8, Z11, Z7
+	VPUNPCKHQDQ   Z8, Z11, Z8
+	VPUNPCKLQDQ   Z10, Z12, Z9
+	VPUNPCKHQDQ   Z10, Z12, Z10
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y11
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y12
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	VPUNPCKLDQ    Z12, Z11, Z15
+	VPUNPCKHDQ    Z12, Z11, Z16
+	VPUNPCKLDQ    Z14, Z13, Z12
+	VPUNPCKHDQ    Z14, Z13, Z14
+	VPUNPCKLQDQ   Z12, Z15, Z11
+	VPUNPCKHQDQ   Z12, Z15, Z12
+	VPUNPCKLQDQ   Z14, Z16, Z13
+	VPUNPCKHQDQ   Z14, Z16, Z14
+	VSHUFI32X4    $0x88, Z11, Z7, Z15
+	VPXORD        Z0, Z15, Z15
+	VPDPBUSD.BCST 4(R8), Z15, Z1
+	VPDPBUSD.BCST 8(R8), Z15, Z2
+	VPDPBUSD.BCST 12(R8), Z15, Z3
+	VPDPBUSD.BCST 4(R8)(DI*1), Z15, Z4
+	VPDPBUSD.BCST 8(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 12(R8)(DI*1), Z15, Z6
+	VSHUFI32X4    $0xdd, Z11, Z7, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 68(R8), Z7, Z1
+	VPDPBUSD.BCST 72(R8), Z7, Z2
+	VPDPBUSD.BCST 76(R8), Z7, Z3
+	VPDPBUSD.BCST 68(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 72(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 76(R8)(DI*1), Z7, Z6
+	VSHUFI32X4    $0x88, Z12, Z8, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 20(R8), Z7, Z1
+	VPDPBUSD.BCST 24(R8), Z7, Z2
+	VPDPBUSD.BCST 28(R8), Z7, Z3
+	VPDPBUSD.BCST 20(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 24(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 28(R8)(DI*1), Z7, Z6
+	VSHUFI32X4    $0xdd, Z12, Z8, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 84(R8), Z7, Z1
+	VPDPBUSD.BCST 88(R8), Z7, Z2
+	VPDPBUSD.BCST 92(R8), Z7, Z3
+	VPDPBUSD.BCST 84(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 88(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 92(R8)(DI*1), Z7, Z6
+	VSHUFI32X4    $0x88, Z13, Z9, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 36(R8), Z7, Z1
+	VPDPBUSD.BCST 40(R8), Z7, Z2
+	VPDPBUSD.BCST 44(R8), Z7, Z3
+	VPDPBUSD.BCST 36(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 40(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 44(R8)(DI*1), Z7, Z6
+	VSHUFI32X4    $0xdd, Z13, Z9, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 100(R8), Z7, Z1
+	VPDPBUSD.BCST 104(R8), Z7, Z2
+	VPDPBUSD.BCST 108(R8), Z7, Z3
+	VPDPBUSD.BCST 100(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 104(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 108(R8)(DI*1), Z7, Z6
+	VSHUFI32X4    $0x88, Z14, Z10, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 52(R8), Z7, Z1
+	VPDPBUSD.BCST 56(R8), Z7, Z2
+	VPDPBUSD.BCST 60(R8), Z7, Z3
+	VPDPBUSD.BCST 52(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 56(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 60(R8)(DI*1), Z7, Z6
+	VSHUFI32X4    $0xdd, Z14, Z10, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 116(R8), Z7, Z1
+	VPDPBUSD.BCST 120(R8), Z7, Z2
+	VPDPBUSD.BCST 124(R8), Z7, Z3
+	VPDPBUSD.BCST 116(R8)(DI*1), Z7, Z4
+	VPDPBUSD.BCST 120(R8)(DI*1), Z7, Z5
+	VPDPBUSD.BCST 124(R8)(DI*1), Z7, Z6
+	ADDQ          $+128, R8
+	ADDQ          $+32, R9
+	SUBQ          $+32, R10
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z7
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X8
+	VPBROADCASTD  X8, Z8
+	VPANDD        Z8, Z7, Z8
+	VBROADCASTSS  most+64(FP), Z9
+	VCMPPS        $0x1e, Z9, Z8, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	MOVQ          stride+8(FP), R9
+	SHLQ          $0x02, R9
+	MOVQ          CX, R10
+	MOVL          $0x47800000, R11
+	VMOVD         R11, X8
+	VPBROADCASTD  X8, Z8
+	VPSLLD        $0x08, Z2, Z2
+	VPADDD        Z2, Z1, Z1
+	VCVTDQ2PS     Z3, Z3
+	VCVTDQ2PS     Z1, Z1
+	VFMADD231PS   Z3, Z8, Z1
+	VMULPS.BCST   16(R8), Z1, Z1
+	VBROADCASTSS  20(R8), Z2
+	MOVL          $0x41000000, R11
+	VMOVD         R11, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z1, Z1
+	VMULPS        Z7, Z1, Z1
+	VMOVUPS       Z1, K1, (R10)
+	ADDQ          R9, R10
+	VPSLLD        $0x08, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	VCVTDQ2PS     Z6, Z6
+	VCVTDQ2PS     Z4, Z4
+	VFMADD231PS   Z6, Z8, Z4
+	VMULPS.BCST   16(R8)(DI*1), Z4, Z4
+	VBROADCASTSS  20(R8)(DI*1), Z1
+	MOVL          $0x41000000, DI
+	VMOVD         DI, X2
+	VPBROADCASTD  X2, Z2
+	VADDPS        Z2, Z1, Z1
+	VSCALEFPS     Z1, Z4, Z4
+	VMULPS        Z7, Z4, Z4
+	VMOVUPS       Z4, K1, (R10)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead4done
+
+ahead4:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, CX
+	JZ   ahead4touched
+
+ahead4one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ SI, SI
+	JNZ   ahead4done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead4done
+
+ahead4row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead4
+
+ahead4done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I8x3VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x05, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	LEAQ         (R8)(DI*1), R9
+	XORL         R10, R10
+	VMOVD        R10, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD 4(R8), Z1
+	VPBROADCASTD 8(R8), Z2
+	VPBROADCASTD 12(R8), Z3
+	VPBROADCASTD 4(R8)(DI*1), Z4
+	VPBROADCASTD 8(R8)(DI*1), Z5
+	VPBROADCASTD 12(R8)(DI*1), Z6
+	VPBROADCASTD 4(R8)(DI*2), Z7
+	VPBROADCASTD 8(R8)(DI*2), Z8
+	VPBROADCASTD 12(R8)(DI*2), Z9
+	ADDQ         $+64, R8
+	ADDQ         $+64, R9
+	MOVQ         dim+24(FP), R11
+	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
+
+step:
+	MOVQ  528(SP), R14
+	TESTQ R14, R14
+	JZ    ahead5done
+
+ahead5:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R15
+	JZ   ahead5touched
+
+ahead5one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R15
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead5done
+
+ahead5row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead5
+
+ahead5done:
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y10
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z10, Z10
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y11
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z11, Z11
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y12
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z12, Z12
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y13
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLDQ    Z13, Z12, Z11
+	VPUNPCKHDQ    Z13, Z12, Z13
+	VPUNPCKLQDQ   Z11, Z14, Z10
+	VPUNPCKHQDQ   Z11, Z14, Z11
+	VPUNPCKLQDQ   Z13, Z15, Z12
+	VPUNPCKHQDQ   Z13, Z15, Z13
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y14
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y15
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y16
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	VPUNPCKLDQ    Z15, Z14, Z18
+	VPUNPCKHDQ    Z15, Z14, Z19
+	VPUNPCKLDQ    Z17, Z16, Z15
+	VPUNPCKHDQ    Z17, Z16, Z17
+	VPUNPCKLQDQ   Z15, Z18, Z14
+	VPUNPCKHQDQ   Z15, Z18, Z15
+	VPUNPCKLQDQ   Z17, Z19, Z16
+	VPUNPCKHQDQ   Z17, Z19, Z17
+	VSHUFI32X4    $0x88, Z14, Z10, Z18
+	VPXORD        Z0, Z18, Z18
+	VPDPBUSD.BCST 4(R8), Z18, Z1
+	VPDPBUSD.BCST 8(R8), Z18, Z2
+	VPDPBUSD.BCST 12(R8), Z18, Z3
+	VPDPBUSD.BCST 4(R8)(DI*1), Z18, Z4
+	VPDPBUSD.BCST 8(R8)(DI*1), Z18, Z5
+	VPDPBUSD.BCST 12(R8)(DI*1), Z18, Z6
+	VPDPBUSD.BCST 4(R8)(DI*2), Z18, Z7
+	VPDPBUSD.BCST 8(R8)(DI*2), Z18, Z8
+	VPDPBUSD.BCST 12(R8)(DI*2), Z18, Z9
+	VSHUFI32X4    $0xdd, Z14, Z10, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 68(R8), Z10, Z1
+	VPDPBUSD.BCST 72(R8), Z10, Z2
+	VPDPBUSD.BCST 76(R8), Z10, Z3
+	VPDPBUSD.BCST 68(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 72(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 76(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 68(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 72(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 76(R8)(DI*2), Z10, Z9
+	VSHUFI32X4    $0x88, Z15, Z11, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 20(R8), Z10, Z1
+	VPDPBUSD.BCST 24(R8), Z10, Z2
+	VPDPBUSD.BCST 28(R8), Z10, Z3
+	VPDPBUSD.BCST 20(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 24(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 28(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 20(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 24(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 28(R8)(DI*2), Z10, Z9
+	VSHUFI32X4    $0xdd, Z15, Z11, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 84(R8), Z10, Z1
+	VPDPBUSD.BCST 88(R8), Z10, Z2
+	VPDPBUSD.BCST 92(R8), Z10, Z3
+	VPDPBUSD.BCST 84(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 88(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 92(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 84(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 88(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 92(R8)(DI*2), Z10, Z9
+	VSHUFI32X4    $0x88, Z16, Z12, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 36(R8), Z10, Z1
+	VPDPBUSD.BCST 40(R8), Z10, Z2
+	VPDPBUSD.BCST 44(R8), Z10, Z3
+	VPDPBUSD.BCST 36(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 40(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 44(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 36(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 40(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 44(R8)(DI*2), Z10, Z9
+	VSHUFI32X4    $0xdd, Z16, Z12, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 100(R8), Z10, Z1
+	VPDPBUSD.BCST 104(R8), Z10, Z2
+	VPDPBUSD.BCST 108(R8), Z10, Z3
+	VPDPBUSD.BCST 100(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 104(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 108(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 100(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 104(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 108(R8)(DI*2), Z10, Z9
+	VSHUFI32X4    $0x88, Z17, Z13, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 52(R8), Z10, Z1
+	VPDPBUSD.BCST 56(R8), Z10, Z2
+	VPDPBUSD.BCST 60(R8), Z10, Z3
+	VPDPBUSD.BCST 52(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 56(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 60(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 52(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 56(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 60(R8)(DI*2), Z10, Z9
+	VSHUFI32X4    $0xdd, Z17, Z13, Z10
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 116(R8), Z10, Z1
+	VPDPBUSD.BCST 120(R8), Z10, Z2
+	VPDPBUSD.BCST 124(R8), Z10, Z3
+	VPDPBUSD.BCST 116(R8)(DI*1), Z10, Z4
+	VPDPBUSD.BCST 120(R8)(DI*1), Z10, Z5
+	VPDPBUSD.BCST 124(R8)(DI*1), Z10, Z6
+	VPDPBUSD.BCST 116(R8)(DI*2), Z10, Z7
+	VPDPBUSD.BCST 120(R8)(DI*2), Z10, Z8
+	VPDPBUSD.BCST 124(R8)(DI*2), Z10, Z9
+	ADDQ          $+128, R8
+	ADDQ          $+128, R9
+	ADDQ          $+32, R10
+	SUBQ          $+32, R11
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z10
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X11
+	VPBROADCASTD  X11, Z11
+	VPANDD        Z11, Z10, Z11
+	VBROADCASTSS  most+64(FP), Z12
+	VCMPPS        $0x1e, Z12, Z11, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	LEAQ          (R8)(DI*1), R9
+	MOVQ          stride+8(FP), R9
+	SHLQ          $0x02, R9
+	MOVQ          CX, R10
+	MOVL          $0x47800000, R11
+	VMOVD         R11, X11
+	VPBROADCASTD  X11, Z11
+	VPSLLD        $0x08, Z2, Z2
+	VPADDD        Z2, Z1, Z1
+	VCVTDQ2PS     Z3, Z3
+	VCVTDQ2PS     Z1, Z1
+	VFMADD231PS   Z3, Z11, Z1
+	VMULPS.BCST   16(R8), Z1, Z1
+	VBROADCASTSS  20(R8), Z2
+	MOVL          $0x41000000, R11
+	VMOVD         R11, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z1, Z1
+	VMULPS        Z10, Z1, Z1
+	VMOVUPS       Z1, K1, (R10)
+	ADDQ          R9, R10
+	VPSLLD        $0x08, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	VCVTDQ2PS     Z6, Z6
+	VCVTDQ2PS     Z4, Z4
+	VFMADD231PS   Z6, Z11, Z4
+	VMULPS.BCST   16(R8)(DI*1), Z4, Z4
+	VBROADCASTSS  20(R8)(DI*1), Z1
+	MOVL          $0x41000000, R11
+	VMOVD         R11, X2
+	VPBROADCASTD  X2, Z2
+	VADDPS        Z2, Z1, Z1
+	VSCALEFPS     Z1, Z4, Z4
+	VMULPS        Z10, Z4, Z4
+	VMOVUPS       Z4, K1, (R10)
+	ADDQ          R9, R10
+	VPSLLD        $0x08, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VCVTDQ2PS     Z9, Z9
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z9, Z11, Z7
+	VMULPS.BCST   16(R8)(DI*2), Z7, Z7
+	VBROADCASTSS  20(R8)(DI*2), Z1
+	MOVL          $0x41000000, DI
+	VMOVD         DI, X2
+	VPBROADCASTD  X2, Z2
+	VADDPS        Z2, Z1, Z1
+	VSCALEFPS     Z1, Z7, Z7
+	VMULPS        Z10, Z7, Z7
+	VMOVUPS       Z7, K1, (R10)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead6done
+
+ahead6:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead6fewer
+
+ahead6four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead6four
+
+ahead6fewer:
+	ADDQ $+4, CX
+	JZ   ahead6touched
+
+ahead6one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead6one
+
+ahead6touched:
+	TESTQ SI, SI
+	JNZ   ahead6done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead6row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead6done
+
+ahead6row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead6
+
+ahead6done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I8x4VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x05, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	LEAQ         (R8)(DI*1), R9
+	XORL         R10, R10
+	VMOVD        R10, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD 4(R8), Z1
+	VPBROADCASTD 8(R8), Z2
+	VPBROADCASTD 12(R8), Z3
+	VPBROADCASTD 4(R8)(DI*1), Z4
+	VPBROADCASTD 8(R8)(DI*1), Z5
+	VPBROADCASTD 12(R8)(DI*1), Z6
+	VPBROADCASTD 4(R8)(DI*2), Z7
+	VPBROADCASTD 8(R8)(DI*2), Z8
+	VPBROADCASTD 12(R8)(DI*2), Z9
+	VPBROADCASTD 4(R9)(DI*2), Z10
+	VPBROADCASTD 8(R9)(DI*2), Z11
+	VPBROADCASTD 12(R9)(DI*2), Z12
+	ADDQ         $+64, R8
+	ADDQ         $+64, R9
+	MOVQ         dim+24(FP), R11
+	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
+
+step:
+	MOVQ  528(SP), R14
+	TESTQ R14, R14
+	JZ    ahead7done
+
+ahead7:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead7fewer
+
+ahead7four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead7four
+
+ahead7fewer:
+	ADDQ $+4, R15
+	JZ   ahead7touched
+
+ahead7one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R15
+	JNZ        ahead7one
+
+ahead7touched:
+	TESTQ SI, SI
+	JNZ   ahead7done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead7row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead7done
+
+ahead7row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead7
+
+ahead7done:
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y13
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y14
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y15
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y16
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
+	VPUNPCKLDQ    Z14, Z13, Z17
+	VPUNPCKHDQ    Z14, Z13, Z18
+	VPUNPCKLDQ    Z16, Z15, Z14
+	VPUNPCKHDQ    Z16, Z15, Z16
+	VPUNPCKLQDQ   Z14, Z17, Z13
+	VPUNPCKHQDQ   Z14, Z17, Z14
+	VPUNPCKLQDQ   Z16, Z18, Z15
+	VPUNPCKHQDQ   Z16, Z18, Z16
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y19
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y20
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
+	VPUNPCKLDQ    Z18, Z17, Z21
+	VPUNPCKHDQ    Z18, Z17, Z22
+	VPUNPCKLDQ    Z20, Z19, Z18
+	VPUNPCKHDQ    Z20, Z19, Z20
+	VPUNPCKLQDQ   Z18, Z21, Z17
+	VPUNPCKHQDQ   Z18, Z21, Z18
+	VPUNPCKLQDQ   Z20, Z22, Z19
+	VPUNPCKHQDQ   Z20, Z22, Z20
+	VSHUFI32X4    $0x88, Z17, Z13, Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD.BCST 4(R8), Z21, Z1
+	VPDPBUSD.BCST 8(R8), Z21, Z2
+	VPDPBUSD.BCST 12(R8), Z21, Z3
+	VPDPBUSD.BCST 4(R8)(DI*1), Z21, Z4
+	VPDPBUSD.BCST 8(R8)(DI*1), Z21, Z5
+	VPDPBUSD.BCST 12(R8)(DI*1), Z21, Z6
+	VPDPBUSD.BCST 4(R8)(DI*2), Z21, Z7
+	VPDPBUSD.BCST 8(R8)(DI*2), Z21, Z8
+	VPDPBUSD.BCST 12(R8)(DI*2), Z21, Z9
+	VPDPBUSD.BCST 4(R9)(DI*2), Z21, Z10
+	VPDPBUSD.BCST 8(R9)(DI*2), Z21, Z11
+	VPDPBUSD.BCST 12(R9)(DI*2), Z21, Z12
+	VSHUFI32X4    $0xdd, Z17, Z13, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 68(R8), Z13, Z1
+	VPDPBUSD.BCST 72(R8), Z13, Z2
+	VPDPBUSD.BCST 76(R8), Z13, Z3
+	VPDPBUSD.BCST 68(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 72(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 76(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 68(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 72(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 76(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 68(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 72(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 76(R9)(DI*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z18, Z14, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 20(R8), Z13, Z1
+	VPDPBUSD.BCST 24(R8), Z13, Z2
+	VPDPBUSD.BCST 28(R8), Z13, Z3
+	VPDPBUSD.BCST 20(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 24(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 28(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 20(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 24(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 28(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 20(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 24(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 28(R9)(DI*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z18, Z14, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 84(R8), Z13, Z1
+	VPDPBUSD.BCST 88(R8), Z13, Z2
+	VPDPBUSD.BCST 92(R8), Z13, Z3
+	VPDPBUSD.BCST 84(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 88(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 92(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 84(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 88(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 92(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 84(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 88(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 92(R9)(DI*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z19, Z15, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 36(R8), Z13, Z1
+	VPDPBUSD.BCST 40(R8), Z13, Z2
+	VPDPBUSD.BCST 44(R8), Z13, Z3
+	VPDPBUSD.BCST 36(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 40(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 44(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 36(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 40(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 44(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 36(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 40(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 44(R9)(DI*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z19, Z15, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 100(R8), Z13, Z1
+	VPDPBUSD.BCST 104(R8), Z13, Z2
+	VPDPBUSD.BCST 108(R8), Z13, Z3
+	VPDPBUSD.BCST 100(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 104(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 108(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 100(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 104(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 108(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 100(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 104(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 108(R9)(DI*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z20, Z16, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 52(R8), Z13, Z1
+	VPDPBUSD.BCST 56(R8), Z13, Z2
+	VPDPBUSD.BCST 60(R8), Z13, Z3
+	VPDPBUSD.BCST 52(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 56(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 60(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 52(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 56(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 60(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 52(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 56(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 60(R9)(DI*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z20, Z16, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 116(R8), Z13, Z1
+	VPDPBUSD.BCST 120(R8), Z13, Z2
+	VPDPBUSD.BCST 124(R8), Z13, Z3
+	VPDPBUSD.BCST 116(R8)(DI*1), Z13, Z4
+	VPDPBUSD.BCST 120(R8)(DI*1), Z13, Z5
+	VPDPBUSD.BCST 124(R8)(DI*1), Z13, Z6
+	VPDPBUSD.BCST 116(R8)(DI*2), Z13, Z7
+	VPDPBUSD.BCST 120(R8)(DI*2), Z13, Z8
+	VPDPBUSD.BCST 124(R8)(DI*2), Z13, Z9
+	VPDPBUSD.BCST 116(R9)(DI*2), Z13, Z10
+	VPDPBUSD.BCST 120(R9)(DI*2), Z13, Z11
+	VPDPBUSD.BCST 124(R9)(DI*2), Z13, Z12
+	ADDQ          $+128, R8
+	ADDQ          $+128, R9
+	ADDQ          $+32, R10
+	SUBQ          $+32, R11
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z13
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X14
+	VPBROADCASTD  X14, Z14
+	VPANDD        Z14, Z13, Z14
+	VBROADCASTSS  most+64(FP), Z15
+	VCMPPS        $0x1e, Z15, Z14, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	LEAQ          (R8)(DI*1), R9
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	MOVQ          CX, R11
+	MOVL          $0x47800000, R12
+	VMOVD         R12, X14
+	VPBROADCASTD  X14, Z14
+	VPSLLD        $0x08, Z2, Z2
+	VPADDD        Z2, Z1, Z1
+	VCVTDQ2PS     Z3, Z3
+	VCVTDQ2PS     Z1, Z1
+	VFMADD231PS   Z3, Z14, Z1
+	VMULPS.BCST   16(R8), Z1, Z1
+	VBROADCASTSS  20(R8), Z2
+	MOVL          $0x41000000, R12
+	VMOVD         R12, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z1, Z1
+	VMULPS        Z13, Z1, Z1
+	VMOVUPS       Z1, K1, (R11)
+	ADDQ          R10, R11
+	VPSLLD        $0x08, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	VCVTDQ2PS     Z6, Z6
+	VCVTDQ2PS     Z4, Z4
+	VFMADD231PS   Z6, Z14, Z4
+	VMULPS.BCST   16(R8)(DI*1), Z4, Z4
+	VBROADCASTSS  20(R8)(DI*1), Z1
+	MOVL          $0x41000000, R12
+	VMOVD         R12, X2
+	VPBROADCASTD  X2, Z2
+	VADDPS        Z2, Z1, Z1
+	VSCALEFPS     Z1, Z4, Z4
+	VMULPS        Z13, Z4, Z4
+	VMOVUPS       Z4, K1, (R11)
+	ADDQ          R10, R11
+	VPSLLD        $0x08, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VCVTDQ2PS     Z9, Z9
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z9, Z14, Z7
+	VMULPS.BCST   16(R8)(DI*2), Z7, Z7
+	VBROADCASTSS  20(R8)(DI*2), Z1
+	MOVL          $0x41000000, R8
+	VMOVD         R8, X2
+	VPBROADCASTD  X2, Z2
+	VADDPS        Z2, Z1, Z1
+	VSCALEFPS     Z1, Z7, Z7
+	VMULPS        Z13, Z7, Z7
+	VMOVUPS       Z7, K1, (R11)
+	ADDQ          R10, R11
+	VPSLLD        $0x08, Z11, Z11
+	VPADDD        Z11, Z10, Z10
+	VCVTDQ2PS     Z12, Z12
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z12, Z14, Z10
+	VMULPS.BCST   16(R9)(DI*2), Z10, Z10
+	VBROADCASTSS  20(R9)(DI*2), Z1
+	MOVL          $0x41000000, DI
+	VMOVD         DI, X2
+	VPBROADCASTD  X2, Z2
+	VADDPS        Z2, Z1, Z1
+	VSCALEFPS     Z1, Z10, Z10
+	VMULPS        Z13, Z10, Z10
+	VMOVUPS       Z10, K1, (R11)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead8done
+
+ahead8:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, CX
+	JZ   ahead8touched
+
+ahead8one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ SI, SI
+	JNZ   ahead8done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead8done
+
+ahead8row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead8
+
+ahead8done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x1VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x06, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	XORL         DI, DI
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(R8), Z3
+	VPBROADCASTD 8(R8), Z4
+	VPBROADCASTD 12(R8), Z5
+	VMOVDQA64    Z2, Z6
+	VMOVDQA64    Z2, Z7
+	VMOVDQA64    Z2, Z2
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R9
+	XORQ         DI, DI
+	MOVQ         $+128, R10
+	XORQ         R11, R11
+
+step:
+	MOVQ  528(SP), R12
+	TESTQ R12, R12
+	JZ    ahead9done
+
+ahead9:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead9fewer
+
+ahead9four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead9four
+
+ahead9fewer:
+	ADDQ $+4, R13
+	JZ   ahead9touched
+
+ahead9one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead9one
+
+ahead9touched:
+	TESTQ SI, SI
+	JNZ   ahead9done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead9done
+
+ahead9row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead9
+
+ahead9done:
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	SHRQ $0x01, R13
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(DI*1), Y8
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z8, Z8
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y9
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z9, Z9
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y10
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y11
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z9
+	VPUNPCKHDQ    Z11, Z10, Z11
+	VPUNPCKLQDQ   Z9, Z12, Z8
+	VPUNPCKHQDQ   Z9, Z12, Z9
+	VPUNPCKLQDQ   Z11, Z13, Z10
+	VPUNPCKHQDQ   Z11, Z13, Z11
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y12
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y13
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y14
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y15
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z15, Z15
+	VPUNPCKLDQ    Z13, Z12, Z16
+	VPUNPCKHDQ    Z13, Z12, Z17
+	VPUNPCKLDQ    Z15, Z14, Z13
+	VPUNPCKHDQ    Z15, Z14, Z15
+	VPUNPCKLQDQ   Z13, Z16, Z12
+	VPUNPCKHQDQ   Z13, Z16, Z13
+	VPUNPCKLQDQ   Z15, Z17, Z14
+	VPUNPCKHQDQ   Z15, Z17, Z15
+	VSHUFI32X4    $0x88, Z12, Z8, Z16
+	VPSRLW        $0x04, Z16, Z17
+	VMOVDQA64     Z16, Z16
+	VPTERNLOGD    $0x28, Z1, Z0, Z16
+	VPDPBUSD.BCST 4(R8), Z16, Z3
+	VPDPBUSD.BCST 8(R8), Z16, Z4
+	VPDPBUSD.BCST 12(R8), Z16, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z17
+	VPDPBUSD.BCST 20(R8), Z17, Z6
+	VPDPBUSD.BCST 24(R8), Z17, Z7
+	VPDPBUSD.BCST 28(R8), Z17, Z2
+	VSHUFI32X4    $0xdd, Z12, Z8, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 132(R8), Z8, Z3
+	VPDPBUSD.BCST 136(R8), Z8, Z4
+	VPDPBUSD.BCST 140(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 148(R8), Z12, Z6
+	VPDPBUSD.BCST 152(R8), Z12, Z7
+	VPDPBUSD.BCST 156(R8), Z12, Z2
+	VSHUFI32X4    $0x88, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 36(R8), Z8, Z3
+	VPDPBUSD.BCST 40(R8), Z8, Z4
+	VPDPBUSD.BCST 44(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 52(R8), Z12, Z6
+	VPDPBUSD.BCST 56(R8), Z12, Z7
+	VPDPBUSD.BCST 60(R8), Z12, Z2
+	VSHUFI32X4    $0xdd, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 164(R8), Z8, Z3
+	VPDPBUSD.BCST 168(R8), Z8, Z4
+	VPDPBUSD.BCST 172(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 180(R8), Z9, Z6
+	VPDPBUSD.BCST 184(R8), Z9, Z7
+	VPDPBUSD.BCST 188(R8), Z9, Z2
+	VSHUFI32X4    $0x88, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 68(R8), Z8, Z3
+	VPDPBUSD.BCST 72(R8), Z8, Z4
+	VPDPBUSD.BCST 76(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 84(R8), Z9, Z6
+	VPDPBUSD.BCST 88(R8), Z9, Z7
+	VPDPBUSD.BCST 92(R8), Z9, Z2
+	VSHUFI32X4    $0xdd, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 196(R8), Z8, Z3
+	VPDPBUSD.BCST 200(R8), Z8, Z4
+	VPDPBUSD.BCST 204(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 212(R8), Z9, Z6
+	VPDPBUSD.BCST 216(R8), Z9, Z7
+	VPDPBUSD.BCST 220(R8), Z9, Z2
+	VSHUFI32X4    $0x88, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 100(R8), Z8, Z3
+	VPDPBUSD.BCST 104(R8), Z8, Z4
+	VPDPBUSD.BCST 108(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 116(R8), Z9, Z6
+	VPDPBUSD.BCST 120(R8), Z9, Z7
+	VPDPBUSD.BCST 124(R8), Z9, Z2
+	VSHUFI32X4    $0xdd, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 228(R8), Z8, Z3
+	VPDPBUSD.BCST 232(R8), Z8, Z4
+	VPDPBUSD.BCST 236(R8), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 244(R8), Z9, Z6
+	VPDPBUSD.BCST 248(R8), Z9, Z7
+	VPDPBUSD.BCST 252(R8), Z9, Z2
+	ADDQ          $+256, R8
+	ADDQ          $+32, DI
+	SUBQ          $+64, R9
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z8
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X9
+	VPBROADCASTD  X9, Z9
+	VPANDD        Z9, Z8, Z9
+	VBROADCASTSS  most+64(FP), Z10
+	VCMPPS        $0x1e, Z10, Z9, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	MOVQ          stride+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          CX, DI
+	MOVL          $0x47800000, R9
+	VMOVD         R9, X9
+	VPBROADCASTD  X9, Z9
+	VPADDD        Z6, Z3, Z3
+	VPADDD        Z7, Z4, Z4
+	VPADDD        Z2, Z5, Z5
+	VPSLLD        $0x08, Z4, Z4
+	VPADDD        Z4, Z3, Z3
+	VCVTDQ2PS     Z5, Z5
+	VCVTDQ2PS     Z3, Z3
+	VFMADD231PS   Z5, Z9, Z3
+	VMULPS.BCST   16(R8), Z3, Z3
+	VBROADCASTSS  20(R8), Z2
+	MOVL          $0x41000000, R8
+	VMOVD         R8, X4
+	VPBROADCASTD  X4, Z4
+	VADDPS        Z4, Z2, Z2
+	VSCALEFPS     Z2, Z3, Z3
+	VMULPS        Z8, Z3, Z3
+	VMOVUPS       Z3, K1, (DI)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead10done
+
+ahead10:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, CX
+	JZ   ahead10touched
+
+ahead10one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead10done
+
+ahead10row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead10
+
+ahead10done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x2VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x06, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	XORL         R9, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(R8), Z2
+	VPBROADCASTD 8(R8), Z3
+	VPBROADCASTD 12(R8), Z4
+	VPBROADCASTD 4(R8)(DI*1), Z5
+	VPBROADCASTD 8(R8)(DI*1), Z6
+	VPBROADCASTD 12(R8)(DI*1), Z7
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead11done
+
+ahead11:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead11fewer
+
+ahead11four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead11four
+
+ahead11fewer:
+	ADDQ $+4, R14
+	JZ   ahead11touched
+
+ahead11one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead11one
+
+ahead11touched:
+	TESTQ SI, SI
+	JNZ   ahead11done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead11row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead11done
+
+ahead11row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead11
+
+ahead11done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	SHRQ $0x01, R14
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y8
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z8, Z8
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y9
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z9, Z9
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y10
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y11
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z9
+	VPUNPCKHDQ    Z11, Z10, Z11
+	VPUNPCKLQDQ   Z9, Z12, Z8
+	VPUNPCKHQDQ   Z9, Z12, Z9
+	VPUNPCKLQDQ   Z11, Z13, Z10
+	VPUNPCKHQDQ   Z11, Z13, Z11
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y12
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	VPUNPCKLDQ    Z13, Z12, Z16
+	VPUNPCKHDQ    Z13, Z12, Z17
+	VPUNPCKLDQ    Z15, Z14, Z13
+	VPUNPCKHDQ    Z15, Z14, Z15
+	VPUNPCKLQDQ   Z13, Z16, Z12
+	VPUNPCKHQDQ   Z13, Z16, Z13
+	VPUNPCKLQDQ   Z15, Z17, Z14
+	VPUNPCKHQDQ   Z15, Z17, Z15
+	VSHUFI32X4    $0x88, Z12, Z8, Z16
+	VPSRLW        $0x04, Z16, Z17
+	VMOVDQA64     Z16, Z16
+	VPTERNLOGD    $0x28, Z1, Z0, Z16
+	VPDPBUSD.BCST 4(R8), Z16, Z2
+	VPDPBUSD.BCST 8(R8), Z16, Z3
+	VPDPBUSD.BCST 12(R8), Z16, Z4
+	VPDPBUSD.BCST 4(R8)(DI*1), Z16, Z5
+	VPDPBUSD.BCST 8(R8)(DI*1), Z16, Z6
+	VPDPBUSD.BCST 12(R8)(DI*1), Z16, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z17
+	VPDPBUSD.BCST 20(R8), Z17, Z2
+	VPDPBUSD.BCST 24(R8), Z17, Z3
+	VPDPBUSD.BCST 28(R8), Z17, Z4
+	VPDPBUSD.BCST 20(R8)(DI*1), Z17, Z5
+	VPDPBUSD.BCST 24(R8)(DI*1), Z17, Z6
+	VPDPBUSD.BCST 28(R8)(DI*1), Z17, Z7
+	VSHUFI32X4    $0xdd, Z12, Z8, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 132(R8), Z8, Z2
+	VPDPBUSD.BCST 136(R8), Z8, Z3
+	VPDPBUSD.BCST 140(R8), Z8, Z4
+	VPDPBUSD.BCST 132(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 136(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 140(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 148(R8), Z12, Z2
+	VPDPBUSD.BCST 152(R8), Z12, Z3
+	VPDPBUSD.BCST 156(R8), Z12, Z4
+	VPDPBUSD.BCST 148(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 152(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 156(R8)(DI*1), Z12, Z7
+	VSHUFI32X4    $0x88, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 36(R8), Z8, Z2
+	VPDPBUSD.BCST 40(R8), Z8, Z3
+	VPDPBUSD.BCST 44(R8), Z8, Z4
+	VPDPBUSD.BCST 36(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 40(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 44(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 52(R8), Z12, Z2
+	VPDPBUSD.BCST 56(R8), Z12, Z3
+	VPDPBUSD.BCST 60(R8), Z12, Z4
+	VPDPBUSD.BCST 52(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 56(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 60(R8)(DI*1), Z12, Z7
+	VSHUFI32X4    $0xdd, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 164(R8), Z8, Z2
+	VPDPBUSD.BCST 168(R8), Z8, Z3
+	VPDPBUSD.BCST 172(R8), Z8, Z4
+	VPDPBUSD.BCST 164(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 168(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 172(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 180(R8), Z9, Z2
+	VPDPBUSD.BCST 184(R8), Z9, Z3
+	VPDPBUSD.BCST 188(R8), Z9, Z4
+	VPDPBUSD.BCST 180(R8)(DI*1), Z9, Z5
+	VPDPBUSD.BCST 184(R8)(DI*1), Z9, Z6
+	VPDPBUSD.BCST 188(R8)(DI*1), Z9, Z7
+	VSHUFI32X4    $0x88, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 68(R8), Z8, Z2
+	VPDPBUSD.BCST 72(R8), Z8, Z3
+	VPDPBUSD.BCST 76(R8), Z8, Z4
+	VPDPBUSD.BCST 68(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 72(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 76(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 84(R8), Z9, Z2
+	VPDPBUSD.BCST 88(R8), Z9, Z3
+	VPDPBUSD.BCST 92(R8), Z9, Z4
+	VPDPBUSD.BCST 84(R8)(DI*1), Z9, Z5
+	VPDPBUSD.BCST 88(R8)(DI*1), Z9, Z6
+	VPDPBUSD.BCST 92(R8)(DI*1), Z9, Z7
+	VSHUFI32X4    $0xdd, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 196(R8), Z8, Z2
+	VPDPBUSD.BCST 200(R8), Z8, Z3
+	VPDPBUSD.BCST 204(R8), Z8, Z4
+	VPDPBUSD.BCST 196(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 200(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 204(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 212(R8), Z9, Z2
+	VPDPBUSD.BCST 216(R8), Z9, Z3
+	VPDPBUSD.BCST 220(R8), Z9, Z4
+	VPDPBUSD.BCST 212(R8)(DI*1), Z9, Z5
+	VPDPBUSD.BCST 216(R8)(DI*1), Z9, Z6
+	VPDPBUSD.BCST 220(R8)(DI*1), Z9, Z7
+	VSHUFI32X4    $0x88, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 100(R8), Z8, Z2
+	VPDPBUSD.BCST 104(R8), Z8, Z3
+	VPDPBUSD.BCST 108(R8), Z8, Z4
+	VPDPBUSD.BCST 100(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 104(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 108(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 116(R8), Z9, Z2
+	VPDPBUSD.BCST 120(R8), Z9, Z3
+	VPDPBUSD.BCST 124(R8), Z9, Z4
+	VPDPBUSD.BCST 116(R8)(DI*1), Z9, Z5
+	VPDPBUSD.BCST 120(R8)(DI*1), Z9, Z6
+	VPDPBUSD.BCST 124(R8)(DI*1), Z9, Z7
+	VSHUFI32X4    $0xdd, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 228(R8), Z8, Z2
+	VPDPBUSD.BCST 232(R8), Z8, Z3
+	VPDPBUSD.BCST 236(R8), Z8, Z4
+	VPDPBUSD.BCST 228(R8)(DI*1), Z8, Z5
+	VPDPBUSD.BCST 232(R8)(DI*1), Z8, Z6
+	VPDPBUSD.BCST 236(R8)(DI*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 244(R8), Z9, Z2
+	VPDPBUSD.BCST 248(R8), Z9, Z3
+	VPDPBUSD.BCST 252(R8), Z9, Z4
+	VPDPBUSD.BCST 244(R8)(DI*1), Z9, Z5
+	VPDPBUSD.BCST 248(R8)(DI*1), Z9, Z6
+	VPDPBUSD.BCST 252(R8)(DI*1), Z9, Z7
+	ADDQ          $+256, R8
+	ADDQ          $+32, R9
+	SUBQ          $+64, R10
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z8
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X9
+	VPBROADCASTD  X9, Z9
+	VPANDD        Z9, Z8, Z9
+	VBROADCASTSS  most+64(FP), Z10
+	VCMPPS        $0x1e, Z10, Z9, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	MOVQ          stride+8(FP), R9
+	SHLQ          $0x02, R9
+	MOVQ          CX, R10
+	MOVL          $0x47800000, R11
+	VMOVD         R11, X9
+	VPBROADCASTD  X9, Z9
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
+	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
+	VFMADD231PS   Z4, Z9, Z2
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z3
+	MOVL          $0x41000000, R11
+	VMOVD         R11, X4
+	VPBROADCASTD  X4, Z4
+	VADDPS        Z4, Z3, Z3
+	VSCALEFPS     Z3, Z2, Z2
+	VMULPS        Z8, Z2, Z2
+	VMOVUPS       Z2, K1, (R10)
+	ADDQ          R9, R10
+	VPSLLD        $0x08, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VCVTDQ2PS     Z7, Z7
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z7, Z9, Z5
+	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
+	VBROADCASTSS  20(R8)(DI*1), Z2
+	MOVL          $0x41000000, DI
+	VMOVD         DI, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VMOVUPS       Z5, K1, (R10)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead12done
+
+ahead12:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead12done
+
+ahead12row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead12
+
+ahead12done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x3VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x06, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	LEAQ         (R8)(DI*1), R9
+	XORL         R10, R10
+	VMOVD        R10, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(R8), Z2
+	VPBROADCASTD 8(R8), Z3
+	VPBROADCASTD 12(R8), Z4
+	VPBROADCASTD 4(R8)(DI*1), Z5
+	VPBROADCASTD 8(R8)(DI*1), Z6
+	VPBROADCASTD 12(R8)(DI*1), Z7
+	VPBROADCASTD 4(R8)(DI*2), Z8
+	VPBROADCASTD 8(R8)(DI*2), Z9
+	VPBROADCASTD 12(R8)(DI*2), Z10
+	ADDQ         $+64, R8
+	ADDQ         $+64, R9
+	MOVQ         dim+24(FP), R11
+	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
+
+step:
+	MOVQ  528(SP), R14
+	TESTQ R14, R14
+	JZ    ahead13done
+
+ahead13:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R15
+	JZ   ahead13touched
+
+ahead13one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R15
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ SI, SI
+	JNZ   ahead13done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead13done
+
+ahead13row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead13
+
+ahead13done:
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	SHRQ $0x01, R15
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y11
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z11, Z11
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y12
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z12, Z12
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y13
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y14
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
+	VPUNPCKLDQ    Z12, Z11, Z15
+	VPUNPCKHDQ    Z12, Z11, Z16
+	VPUNPCKLDQ    Z14, Z13, Z12
+	VPUNPCKHDQ    Z14, Z13, Z14
+	VPUNPCKLQDQ   Z12, Z15, Z11
+	VPUNPCKHQDQ   Z12, Z15, Z12
+	VPUNPCKLQDQ   Z14, Z16, Z13
+	VPUNPCKHQDQ   Z14, Z16, Z14
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y15
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y16
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	VPUNPCKLDQ    Z16, Z15, Z19
+	VPUNPCKHDQ    Z16, Z15, Z20
+	VPUNPCKLDQ    Z18, Z17, Z16
+	VPUNPCKHDQ    Z18, Z17, Z18
+	VPUNPCKLQDQ   Z16, Z19, Z15
+	VPUNPCKHQDQ   Z16, Z19, Z16
+	VPUNPCKLQDQ   Z18, Z20, Z17
+	VPUNPCKHQDQ   Z18, Z20, Z18
+	VSHUFI32X4    $0x88, Z15, Z11, Z19
+	VPSRLW        $0x04, Z19, Z20
+	VMOVDQA64     Z19, Z19
+	VPTERNLOGD    $0x28, Z1, Z0, Z19
+	VPDPBUSD.BCST 4(R8), Z19, Z2
+	VPDPBUSD.BCST 8(R8), Z19, Z3
+	VPDPBUSD.BCST 12(R8), Z19, Z4
+	VPDPBUSD.BCST 4(R8)(DI*1), Z19, Z5
+	VPDPBUSD.BCST 8(R8)(DI*1), Z19, Z6
+	VPDPBUSD.BCST 12(R8)(DI*1), Z19, Z7
+	VPDPBUSD.BCST 4(R8)(DI*2), Z19, Z8
+	VPDPBUSD.BCST 8(R8)(DI*2), Z19, Z9
+	VPDPBUSD.BCST 12(R8)(DI*2), Z19, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z20
+	VPDPBUSD.BCST 20(R8), Z20, Z2
+	VPDPBUSD.BCST 24(R8), Z20, Z3
+	VPDPBUSD.BCST 28(R8), Z20, Z4
+	VPDPBUSD.BCST 20(R8)(DI*1), Z20, Z5
+	VPDPBUSD.BCST 24(R8)(DI*1), Z20, Z6
+	VPDPBUSD.BCST 28(R8)(DI*1), Z20, Z7
+	VPDPBUSD.BCST 20(R8)(DI*2), Z20, Z8
+	VPDPBUSD.BCST 24(R8)(DI*2), Z20, Z9
+	VPDPBUSD.BCST 28(R8)(DI*2), Z20, Z10
+	VSHUFI32X4    $0xdd, Z15, Z11, Z11
+	VPSRLW        $0x04, Z11, Z15
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 132(R8), Z11, Z2
+	VPDPBUSD.BCST 136(R8), Z11, Z3
+	VPDPBUSD.BCST 140(R8), Z11, Z4
+	VPDPBUSD.BCST 132(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 136(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 140(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 132(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 136(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 140(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 148(R8), Z15, Z2
+	VPDPBUSD.BCST 152(R8), Z15, Z3
+	VPDPBUSD.BCST 156(R8), Z15, Z4
+	VPDPBUSD.BCST 148(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 152(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 156(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 148(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 152(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 156(R8)(DI*2), Z15, Z10
+	VSHUFI32X4    $0x88, Z16, Z12, Z11
+	VPSRLW        $0x04, Z11, Z15
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 36(R8), Z11, Z2
+	VPDPBUSD.BCST 40(R8), Z11, Z3
+	VPDPBUSD.BCST 44(R8), Z11, Z4
+	VPDPBUSD.BCST 36(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 40(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 44(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 36(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 40(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 44(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 52(R8), Z15, Z2
+	VPDPBUSD.BCST 56(R8), Z15, Z3
+	VPDPBUSD.BCST 60(R8), Z15, Z4
+	VPDPBUSD.BCST 52(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 56(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 60(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 52(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 56(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 60(R8)(DI*2), Z15, Z10
+	VSHUFI32X4    $0xdd, Z16, Z12, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 164(R8), Z11, Z2
+	VPDPBUSD.BCST 168(R8), Z11, Z3
+	VPDPBUSD.BCST 172(R8), Z11, Z4
+	VPDPBUSD.BCST 164(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 168(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 172(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 164(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 168(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 172(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 180(R8), Z12, Z2
+	VPDPBUSD.BCST 184(R8), Z12, Z3
+	VPDPBUSD.BCST 188(R8), Z12, Z4
+	VPDPBUSD.BCST 180(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 184(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 188(R8)(DI*1), Z12, Z7
+	VPDPBUSD.BCST 180(R8)(DI*2), Z12, Z8
+	VPDPBUSD.BCST 184(R8)(DI*2), Z12, Z9
+	VPDPBUSD.BCST 188(R8)(DI*2), Z12, Z10
+	VSHUFI32X4    $0x88, Z17, Z13, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 68(R8), Z11, Z2
+	VPDPBUSD.BCST 72(R8), Z11, Z3
+	VPDPBUSD.BCST 76(R8), Z11, Z4
+	VPDPBUSD.BCST 68(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 72(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 76(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 68(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 72(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 76(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 84(R8), Z12, Z2
+	VPDPBUSD.BCST 88(R8), Z12, Z3
+	VPDPBUSD.BCST 92(R8), Z12, Z4
+	VPDPBUSD.BCST 84(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 88(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 92(R8)(DI*1), Z12, Z7
+	VPDPBUSD.BCST 84(R8)(DI*2), Z12, Z8
+	VPDPBUSD.BCST 88(R8)(DI*2), Z12, Z9
+	VPDPBUSD.BCST 92(R8)(DI*2), Z12, Z10
+	VSHUFI32X4    $0xdd, Z17, Z13, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 196(R8), Z11, Z2
+	VPDPBUSD.BCST 200(R8), Z11, Z3
+	VPDPBUSD.BCST 204(R8), Z11, Z4
+	VPDPBUSD.BCST 196(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 200(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 204(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 196(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 200(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 204(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 212(R8), Z12, Z2
+	VPDPBUSD.BCST 216(R8), Z12, Z3
+	VPDPBUSD.BCST 220(R8), Z12, Z4
+	VPDPBUSD.BCST 212(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 216(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 220(R8)(DI*1), Z12, Z7
+	VPDPBUSD.BCST 212(R8)(DI*2), Z12, Z8
+	VPDPBUSD.BCST 216(R8)(DI*2), Z12, Z9
+	VPDPBUSD.BCST 220(R8)(DI*2), Z12, Z10
+	VSHUFI32X4    $0x88, Z18, Z14, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 100(R8), Z11, Z2
+	VPDPBUSD.BCST 104(R8), Z11, Z3
+	VPDPBUSD.BCST 108(R8), Z11, Z4
+	VPDPBUSD.BCST 100(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 104(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 108(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 100(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 104(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 108(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 116(R8), Z12, Z2
+	VPDPBUSD.BCST 120(R8), Z12, Z3
+	VPDPBUSD.BCST 124(R8), Z12, Z4
+	VPDPBUSD.BCST 116(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 120(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 124(R8)(DI*1), Z12, Z7
+	VPDPBUSD.BCST 116(R8)(DI*2), Z12, Z8
+	VPDPBUSD.BCST 120(R8)(DI*2), Z12, Z9
+	VPDPBUSD.BCST 124(R8)(DI*2), Z12, Z10
+	VSHUFI32X4    $0xdd, Z18, Z14, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 228(R8), Z11, Z2
+	VPDPBUSD.BCST 232(R8), Z11, Z3
+	VPDPBUSD.BCST 236(R8), Z11, Z4
+	VPDPBUSD.BCST 228(R8)(DI*1), Z11, Z5
+	VPDPBUSD.BCST 232(R8)(DI*1), Z11, Z6
+	VPDPBUSD.BCST 236(R8)(DI*1), Z11, Z7
+	VPDPBUSD.BCST 228(R8)(DI*2), Z11, Z8
+	VPDPBUSD.BCST 232(R8)(DI*2), Z11, Z9
+	VPDPBUSD.BCST 236(R8)(DI*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 244(R8), Z12, Z2
+	VPDPBUSD.BCST 248(R8), Z12, Z3
+	VPDPBUSD.BCST 252(R8), Z12, Z4
+	VPDPBUSD.BCST 244(R8)(DI*1), Z12, Z5
+	VPDPBUSD.BCST 248(R8)(DI*1), Z12, Z6
+	VPDPBUSD.BCST 252(R8)(DI*1), Z12, Z7
+	VPDPBUSD.BCST 244(R8)(DI*2), Z12, Z8
+	VPDPBUSD.BCST 248(R8)(DI*2), Z12, Z9
+	VPDPBUSD.BCST 252(R8)(DI*2), Z12, Z10
+	ADDQ          $+256, R8
+	ADDQ          $+256, R9
+	ADDQ          $+32, R10
+	SUBQ          $+64, R11
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z11
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X12
+	VPBROADCASTD  X12, Z12
+	VPANDD        Z12, Z11, Z12
+	VBROADCASTSS  most+64(FP), Z13
+	VCMPPS        $0x1e, Z13, Z12, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	LEAQ          (R8)(DI*1), R9
+	MOVQ          stride+8(FP), R9
+	SHLQ          $0x02, R9
+	MOVQ          CX, R10
+	MOVL          $0x47800000, R11
+	VMOVD         R11, X12
+	VPBROADCASTD  X12, Z12
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
+	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
+	VFMADD231PS   Z4, Z12, Z2
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z3
+	MOVL          $0x41000000, R11
+	VMOVD         R11, X4
+	VPBROADCASTD  X4, Z4
+	VADDPS        Z4, Z3, Z3
+	VSCALEFPS     Z3, Z2, Z2
+	VMULPS        Z11, Z2, Z2
+	VMOVUPS       Z2, K1, (R10)
+	ADDQ          R9, R10
+	VPSLLD        $0x08, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VCVTDQ2PS     Z7, Z7
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z7, Z12, Z5
+	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
+	VBROADCASTSS  20(R8)(DI*1), Z2
+	MOVL          $0x41000000, R11
+	VMOVD         R11, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z5, Z5
+	VMULPS        Z11, Z5, Z5
+	VMOVUPS       Z5, K1, (R10)
+	ADDQ          R9, R10
+	VPSLLD        $0x08, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VCVTDQ2PS     Z10, Z10
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z10, Z12, Z8
+	VMULPS.BCST   16(R8)(DI*2), Z8, Z8
+	VBROADCASTSS  20(R8)(DI*2), Z2
+	MOVL          $0x41000000, DI
+	VMOVD         DI, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z8, Z8
+	VMULPS        Z11, Z8, Z8
+	VMOVUPS       Z8, K1, (R10)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead14done
+
+ahead14:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead14fewer
+
+ahead14four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead14four
+
+ahead14fewer:
+	ADDQ $+4, CX
+	JZ   ahead14touched
+
+ahead14one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead14one
+
+ahead14touched:
+	TESTQ SI, SI
+	JNZ   ahead14done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead14row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead14done
+
+ahead14row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead14
+
+ahead14done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores3I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x4VNNI(SB), $536-105
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), CX
+	MOVQ         k+32(FP), DX
+	VPBROADCASTQ DX, Z0
+	VPBROADCASTQ -8(AX)(CX*8), Z1
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    (AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, (SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    64(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 64(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    128(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 128(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    192(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 192(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    256(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 256(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    320(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 320(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z2
+	VMOVDQU64    384(AX), K1, Z2
+	VPADDQ       Z0, Z2, Z2
+	VMOVDQU64    Z2, 384(SP)
+	KMOVB        DX, K1
+	SHRQ         $0x08, DX
+	VMOVDQA64    Z1, Z1
+	VMOVDQU64    448(AX), K1, Z1
+	VPADDQ       Z0, Z1, Z1
+	VMOVDQU64    Z1, 448(SP)
+	MOVQ         keys+48(FP), CX
+	MOVQ         dim+24(FP), AX
+	ADDQ         $+15, CX
+	SHRQ         $0x04, CX
+	SHRQ         $0x06, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 512(SP)
+	MOVQ         $+0, 528(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	KXORW        K2, K2, K2
+	LEAQ         (SP), AX
+	MOVQ         s+0(FP), CX
+	MOVQ         keys+48(FP), DX
+
+block:
+	MOVQ         dim+24(FP), DI
+	ADDQ         $+16, DI
+	MOVQ         q+16(FP), R8
+	MOVQ         DI, DI
+	SHLQ         $0x02, DI
+	LEAQ         (R8)(DI*1), R9
+	XORL         R10, R10
+	VMOVD        R10, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(R8), Z2
+	VPBROADCASTD 8(R8), Z3
+	VPBROADCASTD 12(R8), Z4
+	VPBROADCASTD 4(R8)(DI*1), Z5
+	VPBROADCASTD 8(R8)(DI*1), Z6
+	VPBROADCASTD 12(R8)(DI*1), Z7
+	VPBROADCASTD 4(R8)(DI*2), Z8
+	VPBROADCASTD 8(R8)(DI*2), Z9
+	VPBROADCASTD 12(R8)(DI*2), Z10
+	VPBROADCASTD 4(R9)(DI*2), Z11
+	VPBROADCASTD 8(R9)(DI*2), Z12
+	VPBROADCASTD 12(R9)(DI*2), Z13
+	ADDQ         $+64, R8
+	ADDQ         $+64, R9
+	MOVQ         dim+24(FP), R11
+	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
+
+step:
+	MOVQ  528(SP), R14
+	TESTQ R14, R14
+	JZ    ahead15done
+
+ahead15:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead15fewer
+
+ahead15four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead15four
+
+ahead15fewer:
+	ADDQ $+4, R15
+	JZ   ahead15touched
+
+ahead15one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R15
+	JNZ        ahead15one
+
+ahead15touched:
+	TESTQ SI, SI
+	JNZ   ahead15done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead15done
+
+ahead15row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead15
+
+ahead15done:
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	SHRQ $0x01, R15
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y14
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y15
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y16
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	VPUNPCKLDQ    Z15, Z14, Z18
+	VPUNPCKHDQ    Z15, Z14, Z19
+	VPUNPCKLDQ    Z17, Z16, Z15
+	VPUNPCKHDQ    Z17, Z16, Z17
+	VPUNPCKLQDQ   Z15, Z18, Z14
+	VPUNPCKHQDQ   Z15, Z18, Z15
+	VPUNPCKLQDQ   Z17, Z19, Z16
+	VPUNPCKHQDQ   Z17, Z19, Z17
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y19
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y20
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y21
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
+	VPUNPCKLDQ    Z19, Z18, Z22
+	VPUNPCKHDQ    Z19, Z18, Z23
+	VPUNPCKLDQ    Z21, Z20, Z19
+	VPUNPCKHDQ    Z21, Z20, Z21
+	VPUNPCKLQDQ   Z19, Z22, Z18
+	VPUNPCKHQDQ   Z19, Z22, Z19
+	VPUNPCKLQDQ   Z21, Z23, Z20
+	VPUNPCKHQDQ   Z21, Z23, Z21
+	VSHUFI32X4    $0x88, Z18, Z14, Z22
+	VPSRLW        $0x04, Z22, Z23
+	VMOVDQA64     Z22, Z22
+	VPTERNLOGD    $0x28, Z1, Z0, Z22
+	VPDPBUSD.BCST 4(R8), Z22, Z2
+	VPDPBUSD.BCST 8(R8), Z22, Z3
+	VPDPBUSD.BCST 12(R8), Z22, Z4
+	VPDPBUSD.BCST 4(R8)(DI*1), Z22, Z5
+	VPDPBUSD.BCST 8(R8)(DI*1), Z22, Z6
+	VPDPBUSD.BCST 12(R8)(DI*1), Z22, Z7
+	VPDPBUSD.BCST 4(R8)(DI*2), Z22, Z8
+	VPDPBUSD.BCST 8(R8)(DI*2), Z22, Z9
+	VPDPBUSD.BCST 12(R8)(DI*2), Z22, Z10
+	VPDPBUSD.BCST 4(R9)(DI*2), Z22, Z11
+	VPDPBUSD.BCST 8(R9)(DI*2), Z22, Z12
+	VPDPBUSD.BCST 12(R9)(DI*2), Z22, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z23
+	VPDPBUSD.BCST 20(R8), Z23, Z2
+	VPDPBUSD.BCST 24(R8), Z23, Z3
+	VPDPBUSD.BCST 28(R8), Z23, Z4
+	VPDPBUSD.BCST 20(R8)(DI*1), Z23, Z5
+	VPDPBUSD.BCST 24(R8)(DI*1), Z23, Z6
+	VPDPBUSD.BCST 28(R8)(DI*1), Z23, Z7
+	VPDPBUSD.BCST 20(R8)(DI*2), Z23, Z8
+	VPDPBUSD.BCST 24(R8)(DI*2), Z23, Z9
+	VPDPBUSD.BCST 28(R8)(DI*2), Z23, Z10
+	VPDPBUSD.BCST 20(R9)(DI*2), Z23, Z11
+	VPDPBUSD.BCST 24(R9)(DI*2), Z23, Z12
+	VPDPBUSD.BCST 28(R9)(DI*2), Z23, Z13
+	VSHUFI32X4    $0xdd, Z18, Z14, Z14
+	VPSRLW        $0x04, Z14, Z18
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 132(R8), Z14, Z2
+	VPDPBUSD.BCST 136(R8), Z14, Z3
+	VPDPBUSD.BCST 140(R8), Z14, Z4
+	VPDPBUSD.BCST 132(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 136(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 140(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 132(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 136(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 140(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 132(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 136(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 140(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z18
+	VPDPBUSD.BCST 148(R8), Z18, Z2
+	VPDPBUSD.BCST 152(R8), Z18, Z3
+	VPDPBUSD.BCST 156(R8), Z18, Z4
+	VPDPBUSD.BCST 148(R8)(DI*1), Z18, Z5
+	VPDPBUSD.BCST 152(R8)(DI*1), Z18, Z6
+	VPDPBUSD.BCST 156(R8)(DI*1), Z18, Z7
+	VPDPBUSD.BCST 148(R8)(DI*2), Z18, Z8
+	VPDPBUSD.BCST 152(R8)(DI*2), Z18, Z9
+	VPDPBUSD.BCST 156(R8)(DI*2), Z18, Z10
+	VPDPBUSD.BCST 148(R9)(DI*2), Z18, Z11
+	VPDPBUSD.BCST 152(R9)(DI*2), Z18, Z12
+	VPDPBUSD.BCST 156(R9)(DI*2), Z18, Z13
+	VSHUFI32X4    $0x88, Z19, Z15, Z14
+	VPSRLW        $0x04, Z14, Z18
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 36(R8), Z14, Z2
+	VPDPBUSD.BCST 40(R8), Z14, Z3
+	VPDPBUSD.BCST 44(R8), Z14, Z4
+	VPDPBUSD.BCST 36(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 40(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 44(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 36(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 40(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 44(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 36(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 40(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 44(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z18
+	VPDPBUSD.BCST 52(R8), Z18, Z2
+	VPDPBUSD.BCST 56(R8), Z18, Z3
+	VPDPBUSD.BCST 60(R8), Z18, Z4
+	VPDPBUSD.BCST 52(R8)(DI*1), Z18, Z5
+	VPDPBUSD.BCST 56(R8)(DI*1), Z18, Z6
+	VPDPBUSD.BCST 60(R8)(DI*1), Z18, Z7
+	VPDPBUSD.BCST 52(R8)(DI*2), Z18, Z8
+	VPDPBUSD.BCST 56(R8)(DI*2), Z18, Z9
+	VPDPBUSD.BCST 60(R8)(DI*2), Z18, Z10
+	VPDPBUSD.BCST 52(R9)(DI*2), Z18, Z11
+	VPDPBUSD.BCST 56(R9)(DI*2), Z18, Z12
+	VPDPBUSD.BCST 60(R9)(DI*2), Z18, Z13
+	VSHUFI32X4    $0xdd, Z19, Z15, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 164(R8), Z14, Z2
+	VPDPBUSD.BCST 168(R8), Z14, Z3
+	VPDPBUSD.BCST 172(R8), Z14, Z4
+	VPDPBUSD.BCST 164(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 168(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 172(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 164(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 168(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 172(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 164(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 168(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 172(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 180(R8), Z15, Z2
+	VPDPBUSD.BCST 184(R8), Z15, Z3
+	VPDPBUSD.BCST 188(R8), Z15, Z4
+	VPDPBUSD.BCST 180(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 184(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 188(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 180(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 184(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 188(R8)(DI*2), Z15, Z10
+	VPDPBUSD.BCST 180(R9)(DI*2), Z15, Z11
+	VPDPBUSD.BCST 184(R9)(DI*2), Z15, Z12
+	VPDPBUSD.BCST 188(R9)(DI*2), Z15, Z13
+	VSHUFI32X4    $0x88, Z20, Z16, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 68(R8), Z14, Z2
+	VPDPBUSD.BCST 72(R8), Z14, Z3
+	VPDPBUSD.BCST 76(R8), Z14, Z4
+	VPDPBUSD.BCST 68(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 72(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 76(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 68(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 72(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 76(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 68(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 72(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 76(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 84(R8), Z15, Z2
+	VPDPBUSD.BCST 88(R8), Z15, Z3
+	VPDPBUSD.BCST 92(R8), Z15, Z4
+	VPDPBUSD.BCST 84(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 88(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 92(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 84(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 88(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 92(R8)(DI*2), Z15, Z10
+	VPDPBUSD.BCST 84(R9)(DI*2), Z15, Z11
+	VPDPBUSD.BCST 88(R9)(DI*2), Z15, Z12
+	VPDPBUSD.BCST 92(R9)(DI*2), Z15, Z13
+	VSHUFI32X4    $0xdd, Z20, Z16, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 196(R8), Z14, Z2
+	VPDPBUSD.BCST 200(R8), Z14, Z3
+	VPDPBUSD.BCST 204(R8), Z14, Z4
+	VPDPBUSD.BCST 196(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 200(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 204(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 196(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 200(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 204(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 196(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 200(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 204(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 212(R8), Z15, Z2
+	VPDPBUSD.BCST 216(R8), Z15, Z3
+	VPDPBUSD.BCST 220(R8), Z15, Z4
+	VPDPBUSD.BCST 212(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 216(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 220(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 212(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 216(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 220(R8)(DI*2), Z15, Z10
+	VPDPBUSD.BCST 212(R9)(DI*2), Z15, Z11
+	VPDPBUSD.BCST 216(R9)(DI*2), Z15, Z12
+	VPDPBUSD.BCST 220(R9)(DI*2), Z15, Z13
+	VSHUFI32X4    $0x88, Z21, Z17, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 100(R8), Z14, Z2
+	VPDPBUSD.BCST 104(R8), Z14, Z3
+	VPDPBUSD.BCST 108(R8), Z14, Z4
+	VPDPBUSD.BCST 100(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 104(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 108(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 100(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 104(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 108(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 100(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 104(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 108(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 116(R8), Z15, Z2
+	VPDPBUSD.BCST 120(R8), Z15, Z3
+	VPDPBUSD.BCST 124(R8), Z15, Z4
+	VPDPBUSD.BCST 116(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 120(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 124(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 116(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 120(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 124(R8)(DI*2), Z15, Z10
+	VPDPBUSD.BCST 116(R9)(DI*2), Z15, Z11
+	VPDPBUSD.BCST 120(R9)(DI*2), Z15, Z12
+	VPDPBUSD.BCST 124(R9)(DI*2), Z15, Z13
+	VSHUFI32X4    $0xdd, Z21, Z17, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 228(R8), Z14, Z2
+	VPDPBUSD.BCST 232(R8), Z14, Z3
+	VPDPBUSD.BCST 236(R8), Z14, Z4
+	VPDPBUSD.BCST 228(R8)(DI*1), Z14, Z5
+	VPDPBUSD.BCST 232(R8)(DI*1), Z14, Z6
+	VPDPBUSD.BCST 236(R8)(DI*1), Z14, Z7
+	VPDPBUSD.BCST 228(R8)(DI*2), Z14, Z8
+	VPDPBUSD.BCST 232(R8)(DI*2), Z14, Z9
+	VPDPBUSD.BCST 236(R8)(DI*2), Z14, Z10
+	VPDPBUSD.BCST 228(R9)(DI*2), Z14, Z11
+	VPDPBUSD.BCST 232(R9)(DI*2), Z14, Z12
+	VPDPBUSD.BCST 236(R9)(DI*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 244(R8), Z15, Z2
+	VPDPBUSD.BCST 248(R8), Z15, Z3
+	VPDPBUSD.BCST 252(R8), Z15, Z4
+	VPDPBUSD.BCST 244(R8)(DI*1), Z15, Z5
+	VPDPBUSD.BCST 248(R8)(DI*1), Z15, Z6
+	VPDPBUSD.BCST 252(R8)(DI*1), Z15, Z7
+	VPDPBUSD.BCST 244(R8)(DI*2), Z15, Z8
+	VPDPBUSD.BCST 248(R8)(DI*2), Z15, Z9
+	VPDPBUSD.BCST 252(R8)(DI*2), Z15, Z10
+	VPDPBUSD.BCST 244(R9)(DI*2), Z15, Z11
+	VPDPBUSD.BCST 248(R9)(DI*2), Z15, Z12
+	VPDPBUSD.BCST 252(R9)(DI*2), Z15, Z13
+	ADDQ          $+256, R8
+	ADDQ          $+256, R9
+	ADDQ          $+32, R10
+	SUBQ          $+64, R11
+	JG            step
+	MOVL          $0x0000ffff, DI
+	BZHIL         DX, DI, DI
+	KMOVW         DI, K1
+	MOVQ          scales+56(FP), DI
+	VMOVUPS.Z     (DI), K1, Z14
+	MOVL          $0x7fffffff, DI
+	VMOVD         DI, X15
+	VPBROADCASTD  X15, Z15
+	VPANDD        Z15, Z14, Z15
+	VBROADCASTSS  most+64(FP), Z16
+	VCMPPS        $0x1e, Z16, Z15, K3
+	KORW          K3, K2, K2
+	MOVQ          dim+24(FP), DI
+	ADDQ          $+16, DI
+	MOVQ          q+16(FP), R8
+	MOVQ          DI, DI
+	SHLQ          $0x02, DI
+	LEAQ          (R8)(DI*1), R9
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	MOVQ          CX, R11
+	MOVL          $0x47800000, R12
+	VMOVD         R12, X15
+	VPBROADCASTD  X15, Z15
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
+	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
+	VFMADD231PS   Z4, Z15, Z2
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z3
+	MOVL          $0x41000000, R12
+	VMOVD         R12, X4
+	VPBROADCASTD  X4, Z4
+	VADDPS        Z4, Z3, Z3
+	VSCALEFPS     Z3, Z2, Z2
+	VMULPS        Z14, Z2, Z2
+	VMOVUPS       Z2, K1, (R11)
+	ADDQ          R10, R11
+	VPSLLD        $0x08, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VCVTDQ2PS     Z7, Z7
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z7, Z15, Z5
+	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
+	VBROADCASTSS  20(R8)(DI*1), Z2
+	MOVL          $0x41000000, R12
+	VMOVD         R12, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z5, Z5
+	VMULPS        Z14, Z5, Z5
+	VMOVUPS       Z5, K1, (R11)
+	ADDQ          R10, R11
+	VPSLLD        $0x08, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VCVTDQ2PS     Z10, Z10
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z10, Z15, Z8
+	VMULPS.BCST   16(R8)(DI*2), Z8, Z8
+	VBROADCASTSS  20(R8)(DI*2), Z2
+	MOVL          $0x41000000, R8
+	VMOVD         R8, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z8, Z8
+	VMULPS        Z14, Z8, Z8
+	VMOVUPS       Z8, K1, (R11)
+	ADDQ          R10, R11
+	VPSLLD        $0x08, Z12, Z12
+	VPADDD        Z12, Z11, Z11
+	VCVTDQ2PS     Z13, Z13
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z13, Z15, Z11
+	VMULPS.BCST   16(R9)(DI*2), Z11, Z11
+	VBROADCASTSS  20(R9)(DI*2), Z2
+	MOVL          $0x41000000, DI
+	VMOVD         DI, X3
+	VPBROADCASTD  X3, Z3
+	VADDPS        Z3, Z2, Z2
+	VSCALEFPS     Z2, Z11, Z11
+	VMULPS        Z14, Z11, Z11
+	VMOVUPS       Z11, K1, (R11)
+	ADDQ          $+64, CX
+	ADDQ          $+64, scales+56(FP)
+	ADDQ          $+128, AX
+	SUBQ          $+16, DX
+	JG            block
+	MOVQ          528(SP), AX
+	NEGQ          AX
+	TESTQ         AX, AX
+	JZ            ahead16done
+
+ahead16:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, CX
+	JZ   ahead16touched
+
+ahead16one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ SI, SI
+	JNZ   ahead16done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead16done
+
+ahead16row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead16
+
+ahead16done:
+	KORTESTW K2, K2
+	SETNE    AL
+	VZEROUPPER
+	MOVB     AL, beyond+104(FP)
+	RET
+
+// func integerScores4I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I8x1VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -131,56 +4131,56 @@ block:
 step:
 	MOVQ  528(SP), R12
 	TESTQ R12, R12
-	JZ    ahead1done
+	JZ    ahead17done
 
-ahead1:
+ahead17:
 	MOVQ    SI, R13
 	CMPQ    R12, R13
 	CMOVQCS R12, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R12
 	SUBQ    $+4, R13
-	JCS     ahead1fewer
+	JCS     ahead17fewer
 
-ahead1four:
+ahead17four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead1four
+	JCC        ahead17four
 
-ahead1fewer:
+ahead17fewer:
 	ADDQ $+4, R13
-	JZ   ahead1touched
+	JZ   ahead17touched
 
-ahead1one:
+ahead17one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead1one
+	JNZ        ahead17one
 
-ahead1touched:
+ahead17touched:
 	TESTQ SI, SI
-	JNZ   ahead1done
+	JNZ   ahead17done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead1row
+	JLT   ahead17row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead1done
+	JMP   ahead17done
 
-ahead1row:
+ahead17row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R12, R12
-	JNZ   ahead1
+	JNZ   ahead17
 
-ahead1done:
+ahead17done:
 	MOVQ dim+24(FP), R13
 	LEAQ 512(SP), R12
 	SUBQ AX, R12
@@ -329,14 +4329,15 @@ touched:
 	VPADDD        Z7, Z3, Z3
 	VPADDD        Z8, Z4, Z4
 	VPADDD        Z1, Z5, Z5
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z2, Z2
 	VPSLLD        $0x08, Z5, Z5
 	VPADDD        Z5, Z4, Z4
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
 	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z4, Z10, Z2
-	VBROADCASTSS  16(R8), Z1
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z1
 	VSCALEFPS     Z1, Z2, Z2
 	VMULPS        Z9, Z2, Z2
 	VMOVUPS       Z2, K1, (DI)
@@ -348,65 +4349,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead2done
+	JZ            ahead18done
 
-ahead2:
+ahead18:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead2fewer
+	JCS     ahead18fewer
 
-ahead2four:
+ahead18four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead2four
+	JCC        ahead18four
 
-ahead2fewer:
+ahead18fewer:
 	ADDQ $+4, CX
-	JZ   ahead2touched
+	JZ   ahead18touched
 
-ahead2one:
+ahead18one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead2one
+	JNZ        ahead18one
 
-ahead2touched:
+ahead18touched:
 	TESTQ SI, SI
-	JNZ   ahead2done
+	JNZ   ahead18done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead2row
+	JLT   ahead18row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead2done
+	JMP   ahead18done
 
-ahead2row:
+ahead18row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead2
+	JNZ   ahead18
 
-ahead2done:
+ahead18done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI8x2VNNI(SB), $536-105
+TEXT ·integerScores4I8x2VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -533,56 +4534,56 @@ block:
 step:
 	MOVQ  528(SP), R13
 	TESTQ R13, R13
-	JZ    ahead3done
+	JZ    ahead19done
 
-ahead3:
+ahead19:
 	MOVQ    SI, R14
 	CMPQ    R13, R14
 	CMOVQCS R13, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R13
 	SUBQ    $+4, R14
-	JCS     ahead3fewer
+	JCS     ahead19fewer
 
-ahead3four:
+ahead19four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead3four
+	JCC        ahead19four
 
-ahead3fewer:
+ahead19fewer:
 	ADDQ $+4, R14
-	JZ   ahead3touched
+	JZ   ahead19touched
 
-ahead3one:
+ahead19one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead3one
+	JNZ        ahead19one
 
-ahead3touched:
+ahead19touched:
 	TESTQ SI, SI
-	JNZ   ahead3done
+	JNZ   ahead19done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead3row
+	JLT   ahead19row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead3done
+	JMP   ahead19done
 
-ahead3row:
+ahead19row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R13, R13
-	JNZ   ahead3
+	JNZ   ahead19
 
-ahead3done:
+ahead19done:
 	MOVQ dim+24(FP), R14
 	LEAQ 512(SP), R13
 	SUBQ AX, R13
@@ -759,26 +4760,28 @@ touched:
 	MOVL          $0x47800000, R11
 	VMOVD         R11, X10
 	VPBROADCASTD  X10, Z10
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z1, Z1
 	VPSLLD        $0x08, Z4, Z4
 	VPADDD        Z4, Z3, Z3
+	VPSLLD        $0x08, Z2, Z2
+	VPADDD        Z2, Z1, Z1
 	VCVTDQ2PS     Z3, Z3
+	VCVTDQ2PS     Z1, Z1
 	VFMADD231PS   Z3, Z10, Z1
-	VBROADCASTSS  16(R8), Z2
+	VMULPS.BCST   16(R8), Z1, Z1
+	VBROADCASTSS  20(R8), Z2
 	VSCALEFPS     Z2, Z1, Z1
 	VMULPS        Z9, Z1, Z1
 	VMOVUPS       Z1, K1, (R10)
 	ADDQ          R9, R10
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
 	VPSLLD        $0x08, Z8, Z8
 	VPADDD        Z8, Z7, Z7
+	VPSLLD        $0x08, Z6, Z6
+	VPADDD        Z6, Z5, Z5
 	VCVTDQ2PS     Z7, Z7
+	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z7, Z10, Z5
-	VBROADCASTSS  16(R8)(DI*1), Z1
+	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
+	VBROADCASTSS  20(R8)(DI*1), Z1
 	VSCALEFPS     Z1, Z5, Z5
 	VMULPS        Z9, Z5, Z5
 	VMOVUPS       Z5, K1, (R10)
@@ -790,65 +4793,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead4done
+	JZ            ahead20done
 
-ahead4:
+ahead20:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead4fewer
+	JCS     ahead20fewer
 
-ahead4four:
+ahead20four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead4four
+	JCC        ahead20four
 
-ahead4fewer:
+ahead20fewer:
 	ADDQ $+4, CX
-	JZ   ahead4touched
+	JZ   ahead20touched
 
-ahead4one:
+ahead20one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead4one
+	JNZ        ahead20one
 
-ahead4touched:
+ahead20touched:
 	TESTQ SI, SI
-	JNZ   ahead4done
+	JNZ   ahead20done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead4row
+	JLT   ahead20row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead4done
+	JMP   ahead20done
 
-ahead4row:
+ahead20row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead4
+	JNZ   ahead20
 
-ahead4done:
+ahead20done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI8x3VNNI(SB), $536-105
+TEXT ·integerScores4I8x3VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -981,56 +4984,56 @@ block:
 step:
 	MOVQ  528(SP), R14
 	TESTQ R14, R14
-	JZ    ahead5done
+	JZ    ahead21done
 
-ahead5:
+ahead21:
 	MOVQ    SI, R15
 	CMPQ    R14, R15
 	CMOVQCS R14, R15
 	SUBQ    R15, SI
 	SUBQ    R15, R14
 	SUBQ    $+4, R15
-	JCS     ahead5fewer
+	JCS     ahead21fewer
 
-ahead5four:
+ahead21four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R15
-	JCC        ahead5four
+	JCC        ahead21four
 
-ahead5fewer:
+ahead21fewer:
 	ADDQ $+4, R15
-	JZ   ahead5touched
+	JZ   ahead21touched
 
-ahead5one:
+ahead21one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R15
-	JNZ        ahead5one
+	JNZ        ahead21one
 
-ahead5touched:
+ahead21touched:
 	TESTQ SI, SI
-	JNZ   ahead5done
+	JNZ   ahead21done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead5row
+	JLT   ahead21row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead5done
+	JMP   ahead21done
 
-ahead5row:
+ahead21row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R14, R14
-	JNZ   ahead5
+	JNZ   ahead21
 
-ahead5done:
+ahead21done:
 	MOVQ dim+24(FP), R15
 	LEAQ 512(SP), R14
 	SUBQ AX, R14
@@ -1241,38 +5244,41 @@ touched:
 	MOVL          $0x47800000, R11
 	VMOVD         R11, X14
 	VPBROADCASTD  X14, Z14
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z1, Z1
 	VPSLLD        $0x08, Z4, Z4
 	VPADDD        Z4, Z3, Z3
+	VPSLLD        $0x08, Z2, Z2
+	VPADDD        Z2, Z1, Z1
 	VCVTDQ2PS     Z3, Z3
+	VCVTDQ2PS     Z1, Z1
 	VFMADD231PS   Z3, Z14, Z1
-	VBROADCASTSS  16(R8), Z2
+	VMULPS.BCST   16(R8), Z1, Z1
+	VBROADCASTSS  20(R8), Z2
 	VSCALEFPS     Z2, Z1, Z1
 	VMULPS        Z13, Z1, Z1
 	VMOVUPS       Z1, K1, (R10)
 	ADDQ          R9, R10
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
 	VPSLLD        $0x08, Z8, Z8
 	VPADDD        Z8, Z7, Z7
+	VPSLLD        $0x08, Z6, Z6
+	VPADDD        Z6, Z5, Z5
 	VCVTDQ2PS     Z7, Z7
+	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z7, Z14, Z5
-	VBROADCASTSS  16(R8)(DI*1), Z1
+	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
+	VBROADCASTSS  20(R8)(DI*1), Z1
 	VSCALEFPS     Z1, Z5, Z5
 	VMULPS        Z13, Z5, Z5
 	VMOVUPS       Z5, K1, (R10)
 	ADDQ          R9, R10
-	VPSLLD        $0x08, Z10, Z10
-	VPADDD        Z10, Z9, Z9
-	VCVTDQ2PS     Z9, Z9
 	VPSLLD        $0x08, Z12, Z12
 	VPADDD        Z12, Z11, Z11
+	VPSLLD        $0x08, Z10, Z10
+	VPADDD        Z10, Z9, Z9
 	VCVTDQ2PS     Z11, Z11
+	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z11, Z14, Z9
-	VBROADCASTSS  16(R8)(DI*2), Z1
+	VMULPS.BCST   16(R8)(DI*2), Z9, Z9
+	VBROADCASTSS  20(R8)(DI*2), Z1
 	VSCALEFPS     Z1, Z9, Z9
 	VMULPS        Z13, Z9, Z9
 	VMOVUPS       Z9, K1, (R10)
@@ -1284,65 +5290,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead6done
+	JZ            ahead22done
 
-ahead6:
+ahead22:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead6fewer
+	JCS     ahead22fewer
 
-ahead6four:
+ahead22four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead6four
+	JCC        ahead22four
 
-ahead6fewer:
+ahead22fewer:
 	ADDQ $+4, CX
-	JZ   ahead6touched
+	JZ   ahead22touched
 
-ahead6one:
+ahead22one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead6one
+	JNZ        ahead22one
 
-ahead6touched:
+ahead22touched:
 	TESTQ SI, SI
-	JNZ   ahead6done
+	JNZ   ahead22done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead6row
+	JLT   ahead22row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead6done
+	JMP   ahead22done
 
-ahead6row:
+ahead22row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead6
+	JNZ   ahead22
 
-ahead6done:
+ahead22done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI8x4VNNI(SB), $536-105
+TEXT ·integerScores4I8x4VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -1479,56 +5485,56 @@ block:
 step:
 	MOVQ  528(SP), R14
 	TESTQ R14, R14
-	JZ    ahead7done
+	JZ    ahead23done
 
-ahead7:
+ahead23:
 	MOVQ    SI, R15
 	CMPQ    R14, R15
 	CMOVQCS R14, R15
 	SUBQ    R15, SI
 	SUBQ    R15, R14
 	SUBQ    $+4, R15
-	JCS     ahead7fewer
+	JCS     ahead23fewer
 
-ahead7four:
+ahead23four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R15
-	JCC        ahead7four
+	JCC        ahead23four
 
-ahead7fewer:
+ahead23fewer:
 	ADDQ $+4, R15
-	JZ   ahead7touched
+	JZ   ahead23touched
 
-ahead7one:
+ahead23one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R15
-	JNZ        ahead7one
+	JNZ        ahead23one
 
-ahead7touched:
+ahead23touched:
 	TESTQ SI, SI
-	JNZ   ahead7done
+	JNZ   ahead23done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead7row
+	JLT   ahead23row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead7done
+	JMP   ahead23done
 
-ahead7row:
+ahead23row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R14, R14
-	JNZ   ahead7
+	JNZ   ahead23
 
-ahead7done:
+ahead23done:
 	MOVQ dim+24(FP), R15
 	LEAQ 512(SP), R14
 	SUBQ AX, R14
@@ -1771,50 +5777,54 @@ touched:
 	MOVL          $0x47800000, R12
 	VMOVD         R12, X18
 	VPBROADCASTD  X18, Z18
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z1, Z1
 	VPSLLD        $0x08, Z4, Z4
 	VPADDD        Z4, Z3, Z3
+	VPSLLD        $0x08, Z2, Z2
+	VPADDD        Z2, Z1, Z1
 	VCVTDQ2PS     Z3, Z3
+	VCVTDQ2PS     Z1, Z1
 	VFMADD231PS   Z3, Z18, Z1
-	VBROADCASTSS  16(R8), Z2
+	VMULPS.BCST   16(R8), Z1, Z1
+	VBROADCASTSS  20(R8), Z2
 	VSCALEFPS     Z2, Z1, Z1
 	VMULPS        Z17, Z1, Z1
 	VMOVUPS       Z1, K1, (R11)
 	ADDQ          R10, R11
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
 	VPSLLD        $0x08, Z8, Z8
 	VPADDD        Z8, Z7, Z7
+	VPSLLD        $0x08, Z6, Z6
+	VPADDD        Z6, Z5, Z5
 	VCVTDQ2PS     Z7, Z7
+	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z7, Z18, Z5
-	VBROADCASTSS  16(R8)(DI*1), Z1
+	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
+	VBROADCASTSS  20(R8)(DI*1), Z1
 	VSCALEFPS     Z1, Z5, Z5
 	VMULPS        Z17, Z5, Z5
 	VMOVUPS       Z5, K1, (R11)
 	ADDQ          R10, R11
-	VPSLLD        $0x08, Z10, Z10
-	VPADDD        Z10, Z9, Z9
-	VCVTDQ2PS     Z9, Z9
 	VPSLLD        $0x08, Z12, Z12
 	VPADDD        Z12, Z11, Z11
+	VPSLLD        $0x08, Z10, Z10
+	VPADDD        Z10, Z9, Z9
 	VCVTDQ2PS     Z11, Z11
+	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z11, Z18, Z9
-	VBROADCASTSS  16(R8)(DI*2), Z1
+	VMULPS.BCST   16(R8)(DI*2), Z9, Z9
+	VBROADCASTSS  20(R8)(DI*2), Z1
 	VSCALEFPS     Z1, Z9, Z9
 	VMULPS        Z17, Z9, Z9
 	VMOVUPS       Z9, K1, (R11)
 	ADDQ          R10, R11
-	VPSLLD        $0x08, Z14, Z14
-	VPADDD        Z14, Z13, Z13
-	VCVTDQ2PS     Z13, Z13
 	VPSLLD        $0x08, Z16, Z16
 	VPADDD        Z16, Z15, Z15
+	VPSLLD        $0x08, Z14, Z14
+	VPADDD        Z14, Z13, Z13
 	VCVTDQ2PS     Z15, Z15
+	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z15, Z18, Z13
-	VBROADCASTSS  16(R9)(DI*2), Z1
+	VMULPS.BCST   16(R9)(DI*2), Z13, Z13
+	VBROADCASTSS  20(R9)(DI*2), Z1
 	VSCALEFPS     Z1, Z13, Z13
 	VMULPS        Z17, Z13, Z13
 	VMOVUPS       Z13, K1, (R11)
@@ -1826,65 +5836,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead8done
+	JZ            ahead24done
 
-ahead8:
+ahead24:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead8fewer
+	JCS     ahead24fewer
 
-ahead8four:
+ahead24four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead8four
+	JCC        ahead24four
 
-ahead8fewer:
+ahead24fewer:
 	ADDQ $+4, CX
-	JZ   ahead8touched
+	JZ   ahead24touched
 
-ahead8one:
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead8one
+	JNZ        ahead24one
 
-ahead8touched:
+ahead24touched:
 	TESTQ SI, SI
-	JNZ   ahead8done
+	JNZ   ahead24done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead8row
+	JLT   ahead24row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead8done
+	JMP   ahead24done
 
-ahead8row:
+ahead24row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead8
+	JNZ   ahead24
 
-ahead8done:
+ahead24done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI4x1VNNI(SB), $536-105
+TEXT ·integerScores4I4x1VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -2017,56 +6027,56 @@ block:
 step:
 	MOVQ  528(SP), R12
 	TESTQ R12, R12
-	JZ    ahead9done
+	JZ    ahead25done
 
-ahead9:
+ahead25:
 	MOVQ    SI, R13
 	CMPQ    R12, R13
 	CMOVQCS R12, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R12
 	SUBQ    $+4, R13
-	JCS     ahead9fewer
+	JCS     ahead25fewer
 
-ahead9four:
+ahead25four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead9four
+	JCC        ahead25four
 
-ahead9fewer:
+ahead25fewer:
 	ADDQ $+4, R13
-	JZ   ahead9touched
+	JZ   ahead25touched
 
-ahead9one:
+ahead25one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead9one
+	JNZ        ahead25one
 
-ahead9touched:
+ahead25touched:
 	TESTQ SI, SI
-	JNZ   ahead9done
+	JNZ   ahead25done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead9row
+	JLT   ahead25row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead9done
+	JMP   ahead25done
 
-ahead9row:
+ahead25row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R12, R12
-	JNZ   ahead9
+	JNZ   ahead25
 
-ahead9done:
+ahead25done:
 	MOVQ dim+24(FP), R13
 	LEAQ 512(SP), R12
 	SUBQ AX, R12
@@ -2272,14 +6282,15 @@ touched:
 	VPADDD        Z8, Z4, Z4
 	VPADDD        Z9, Z5, Z5
 	VPADDD        Z2, Z6, Z6
-	VPSLLD        $0x08, Z4, Z4
-	VPADDD        Z4, Z3, Z3
-	VCVTDQ2PS     Z3, Z3
 	VPSLLD        $0x08, Z6, Z6
 	VPADDD        Z6, Z5, Z5
+	VPSLLD        $0x08, Z4, Z4
+	VPADDD        Z4, Z3, Z3
 	VCVTDQ2PS     Z5, Z5
+	VCVTDQ2PS     Z3, Z3
 	VFMADD231PS   Z5, Z11, Z3
-	VBROADCASTSS  16(R8), Z2
+	VMULPS.BCST   16(R8), Z3, Z3
+	VBROADCASTSS  20(R8), Z2
 	VSCALEFPS     Z2, Z3, Z3
 	VMULPS        Z10, Z3, Z3
 	VMOVUPS       Z3, K1, (DI)
@@ -2291,65 +6302,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead10done
+	JZ            ahead26done
 
-ahead10:
+ahead26:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead10fewer
+	JCS     ahead26fewer
 
-ahead10four:
+ahead26four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead10four
+	JCC        ahead26four
 
-ahead10fewer:
+ahead26fewer:
 	ADDQ $+4, CX
-	JZ   ahead10touched
+	JZ   ahead26touched
 
-ahead10one:
+ahead26one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead10one
+	JNZ        ahead26one
 
-ahead10touched:
+ahead26touched:
 	TESTQ SI, SI
-	JNZ   ahead10done
+	JNZ   ahead26done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead10row
+	JLT   ahead26row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead10done
+	JMP   ahead26done
 
-ahead10row:
+ahead26row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead10
+	JNZ   ahead26
 
-ahead10done:
+ahead26done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI4x2VNNI(SB), $536-105
+TEXT ·integerScores4I4x2VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -2482,56 +6493,56 @@ block:
 step:
 	MOVQ  528(SP), R13
 	TESTQ R13, R13
-	JZ    ahead11done
+	JZ    ahead27done
 
-ahead11:
+ahead27:
 	MOVQ    SI, R14
 	CMPQ    R13, R14
 	CMOVQCS R13, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R13
 	SUBQ    $+4, R14
-	JCS     ahead11fewer
+	JCS     ahead27fewer
 
-ahead11four:
+ahead27four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead11four
+	JCC        ahead27four
 
-ahead11fewer:
+ahead27fewer:
 	ADDQ $+4, R14
-	JZ   ahead11touched
+	JZ   ahead27touched
 
-ahead11one:
+ahead27one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead11one
+	JNZ        ahead27one
 
-ahead11touched:
+ahead27touched:
 	TESTQ SI, SI
-	JNZ   ahead11done
+	JNZ   ahead27done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead11row
+	JLT   ahead27row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead11done
+	JMP   ahead27done
 
-ahead11row:
+ahead27row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R13, R13
-	JNZ   ahead11
+	JNZ   ahead27
 
-ahead11done:
+ahead27done:
 	MOVQ dim+24(FP), R14
 	LEAQ 512(SP), R13
 	SUBQ AX, R13
@@ -2797,26 +6808,28 @@ touched:
 	MOVL          $0x47800000, R11
 	VMOVD         R11, X11
 	VPBROADCASTD  X11, Z11
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z2, Z2
 	VPSLLD        $0x08, Z5, Z5
 	VPADDD        Z5, Z4, Z4
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
 	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z4, Z11, Z2
-	VBROADCASTSS  16(R8), Z3
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z3
 	VSCALEFPS     Z3, Z2, Z2
 	VMULPS        Z10, Z2, Z2
 	VMOVUPS       Z2, K1, (R10)
 	ADDQ          R9, R10
-	VPSLLD        $0x08, Z7, Z7
-	VPADDD        Z7, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
 	VPSLLD        $0x08, Z9, Z9
 	VPADDD        Z9, Z8, Z8
+	VPSLLD        $0x08, Z7, Z7
+	VPADDD        Z7, Z6, Z6
 	VCVTDQ2PS     Z8, Z8
+	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z8, Z11, Z6
-	VBROADCASTSS  16(R8)(DI*1), Z2
+	VMULPS.BCST   16(R8)(DI*1), Z6, Z6
+	VBROADCASTSS  20(R8)(DI*1), Z2
 	VSCALEFPS     Z2, Z6, Z6
 	VMULPS        Z10, Z6, Z6
 	VMOVUPS       Z6, K1, (R10)
@@ -2828,65 +6841,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead12done
+	JZ            ahead28done
 
-ahead12:
+ahead28:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead12fewer
+	JCS     ahead28fewer
 
-ahead12four:
+ahead28four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead12four
+	JCC        ahead28four
 
-ahead12fewer:
+ahead28fewer:
 	ADDQ $+4, CX
-	JZ   ahead12touched
+	JZ   ahead28touched
 
-ahead12one:
+ahead28one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead12one
+	JNZ        ahead28one
 
-ahead12touched:
+ahead28touched:
 	TESTQ SI, SI
-	JNZ   ahead12done
+	JNZ   ahead28done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead12row
+	JLT   ahead28row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead12done
+	JMP   ahead28done
 
-ahead12row:
+ahead28row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead12
+	JNZ   ahead28
 
-ahead12done:
+ahead28done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI4x3VNNI(SB), $536-105
+TEXT ·integerScores4I4x3VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -3025,56 +7038,56 @@ block:
 step:
 	MOVQ  528(SP), R14
 	TESTQ R14, R14
-	JZ    ahead13done
+	JZ    ahead29done
 
-ahead13:
+ahead29:
 	MOVQ    SI, R15
 	CMPQ    R14, R15
 	CMOVQCS R14, R15
 	SUBQ    R15, SI
 	SUBQ    R15, R14
 	SUBQ    $+4, R15
-	JCS     ahead13fewer
+	JCS     ahead29fewer
 
-ahead13four:
+ahead29four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R15
-	JCC        ahead13four
+	JCC        ahead29four
 
-ahead13fewer:
+ahead29fewer:
 	ADDQ $+4, R15
-	JZ   ahead13touched
+	JZ   ahead29touched
 
-ahead13one:
+ahead29one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R15
-	JNZ        ahead13one
+	JNZ        ahead29one
 
-ahead13touched:
+ahead29touched:
 	TESTQ SI, SI
-	JNZ   ahead13done
+	JNZ   ahead29done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead13row
+	JLT   ahead29row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead13done
+	JMP   ahead29done
 
-ahead13row:
+ahead29row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R14, R14
-	JNZ   ahead13
+	JNZ   ahead29
 
-ahead13done:
+ahead29done:
 	MOVQ dim+24(FP), R15
 	LEAQ 512(SP), R14
 	SUBQ AX, R14
@@ -3406,38 +7419,41 @@ touched:
 	MOVL          $0x47800000, R11
 	VMOVD         R11, X15
 	VPBROADCASTD  X15, Z15
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z2, Z2
 	VPSLLD        $0x08, Z5, Z5
 	VPADDD        Z5, Z4, Z4
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
 	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z4, Z15, Z2
-	VBROADCASTSS  16(R8), Z3
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z3
 	VSCALEFPS     Z3, Z2, Z2
 	VMULPS        Z14, Z2, Z2
 	VMOVUPS       Z2, K1, (R10)
 	ADDQ          R9, R10
-	VPSLLD        $0x08, Z7, Z7
-	VPADDD        Z7, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
 	VPSLLD        $0x08, Z9, Z9
 	VPADDD        Z9, Z8, Z8
+	VPSLLD        $0x08, Z7, Z7
+	VPADDD        Z7, Z6, Z6
 	VCVTDQ2PS     Z8, Z8
+	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z8, Z15, Z6
-	VBROADCASTSS  16(R8)(DI*1), Z2
+	VMULPS.BCST   16(R8)(DI*1), Z6, Z6
+	VBROADCASTSS  20(R8)(DI*1), Z2
 	VSCALEFPS     Z2, Z6, Z6
 	VMULPS        Z14, Z6, Z6
 	VMOVUPS       Z6, K1, (R10)
 	ADDQ          R9, R10
-	VPSLLD        $0x08, Z11, Z11
-	VPADDD        Z11, Z10, Z10
-	VCVTDQ2PS     Z10, Z10
 	VPSLLD        $0x08, Z13, Z13
 	VPADDD        Z13, Z12, Z12
+	VPSLLD        $0x08, Z11, Z11
+	VPADDD        Z11, Z10, Z10
 	VCVTDQ2PS     Z12, Z12
+	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z12, Z15, Z10
-	VBROADCASTSS  16(R8)(DI*2), Z2
+	VMULPS.BCST   16(R8)(DI*2), Z10, Z10
+	VBROADCASTSS  20(R8)(DI*2), Z2
 	VSCALEFPS     Z2, Z10, Z10
 	VMULPS        Z14, Z10, Z10
 	VMOVUPS       Z10, K1, (R10)
@@ -3449,65 +7465,65 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead14done
+	JZ            ahead30done
 
-ahead14:
+ahead30:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead14fewer
+	JCS     ahead30fewer
 
-ahead14four:
+ahead30four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead14four
+	JCC        ahead30four
 
-ahead14fewer:
+ahead30fewer:
 	ADDQ $+4, CX
-	JZ   ahead14touched
+	JZ   ahead30touched
 
-ahead14one:
+ahead30one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead14one
+	JNZ        ahead30one
 
-ahead14touched:
+ahead30touched:
 	TESTQ SI, SI
-	JNZ   ahead14done
+	JNZ   ahead30done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead14row
+	JLT   ahead30row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead14done
+	JMP   ahead30done
 
-ahead14row:
+ahead30row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead14
+	JNZ   ahead30
 
-ahead14done:
+ahead30done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER
 	MOVB     AL, beyond+104(FP)
 	RET
 
-// func integerScoresI4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores4I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScoresI4x4VNNI(SB), $536-105
+TEXT ·integerScores4I4x4VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -3650,56 +7666,56 @@ block:
 step:
 	MOVQ  528(SP), R14
 	TESTQ R14, R14
-	JZ    ahead15done
+	JZ    ahead31done
 
-ahead15:
+ahead31:
 	MOVQ    SI, R15
 	CMPQ    R14, R15
 	CMOVQCS R14, R15
 	SUBQ    R15, SI
 	SUBQ    R15, R14
 	SUBQ    $+4, R15
-	JCS     ahead15fewer
+	JCS     ahead31fewer
 
-ahead15four:
+ahead31four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R15
-	JCC        ahead15four
+	JCC        ahead31four
 
-ahead15fewer:
+ahead31fewer:
 	ADDQ $+4, R15
-	JZ   ahead15touched
+	JZ   ahead31touched
 
-ahead15one:
+ahead31one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R15
-	JNZ        ahead15one
+	JNZ        ahead31one
 
-ahead15touched:
+ahead31touched:
 	TESTQ SI, SI
-	JNZ   ahead15done
+	JNZ   ahead31done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead15row
+	JLT   ahead31row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead15done
+	JMP   ahead31done
 
-ahead15row:
+ahead31row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R14, R14
-	JNZ   ahead15
+	JNZ   ahead31
 
-ahead15done:
+ahead31done:
 	MOVQ dim+24(FP), R15
 	LEAQ 512(SP), R14
 	SUBQ AX, R14
@@ -4095,50 +8111,54 @@ touched:
 	MOVL          $0x47800000, R12
 	VMOVD         R12, X19
 	VPBROADCASTD  X19, Z19
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z2, Z2
 	VPSLLD        $0x08, Z5, Z5
 	VPADDD        Z5, Z4, Z4
+	VPSLLD        $0x08, Z3, Z3
+	VPADDD        Z3, Z2, Z2
 	VCVTDQ2PS     Z4, Z4
+	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z4, Z19, Z2
-	VBROADCASTSS  16(R8), Z3
+	VMULPS.BCST   16(R8), Z2, Z2
+	VBROADCASTSS  20(R8), Z3
 	VSCALEFPS     Z3, Z2, Z2
 	VMULPS        Z18, Z2, Z2
 	VMOVUPS       Z2, K1, (R11)
 	ADDQ          R10, R11
-	VPSLLD        $0x08, Z7, Z7
-	VPADDD        Z7, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
 	VPSLLD        $0x08, Z9, Z9
 	VPADDD        Z9, Z8, Z8
+	VPSLLD        $0x08, Z7, Z7
+	VPADDD        Z7, Z6, Z6
 	VCVTDQ2PS     Z8, Z8
+	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z8, Z19, Z6
-	VBROADCASTSS  16(R8)(DI*1), Z2
+	VMULPS.BCST   16(R8)(DI*1), Z6, Z6
+	VBROADCASTSS  20(R8)(DI*1), Z2
 	VSCALEFPS     Z2, Z6, Z6
 	VMULPS        Z18, Z6, Z6
 	VMOVUPS       Z6, K1, (R11)
 	ADDQ          R10, R11
-	VPSLLD        $0x08, Z11, Z11
-	VPADDD        Z11, Z10, Z10
-	VCVTDQ2PS     Z10, Z10
 	VPSLLD        $0x08, Z13, Z13
 	VPADDD        Z13, Z12, Z12
+	VPSLLD        $0x08, Z11, Z11
+	VPADDD        Z11, Z10, Z10
 	VCVTDQ2PS     Z12, Z12
+	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z12, Z19, Z10
-	VBROADCASTSS  16(R8)(DI*2), Z2
+	VMULPS.BCST   16(R8)(DI*2), Z10, Z10
+	VBROADCASTSS  20(R8)(DI*2), Z2
 	VSCALEFPS     Z2, Z10, Z10
 	VMULPS        Z18, Z10, Z10
 	VMOVUPS       Z10, K1, (R11)
 	ADDQ          R10, R11
-	VPSLLD        $0x08, Z15, Z15
-	VPADDD        Z15, Z14, Z14
-	VCVTDQ2PS     Z14, Z14
 	VPSLLD        $0x08, Z17, Z17
 	VPADDD        Z17, Z16, Z16
+	VPSLLD        $0x08, Z15, Z15
+	VPADDD        Z15, Z14, Z14
 	VCVTDQ2PS     Z16, Z16
+	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z16, Z19, Z14
-	VBROADCASTSS  16(R9)(DI*2), Z2
+	VMULPS.BCST   16(R9)(DI*2), Z14, Z14
+	VBROADCASTSS  20(R9)(DI*2), Z2
 	VSCALEFPS     Z2, Z14, Z14
 	VMULPS        Z18, Z14, Z14
 	VMOVUPS       Z14, K1, (R11)
@@ -4150,56 +8170,56 @@ touched:
 	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
-	JZ            ahead16done
+	JZ            ahead32done
 
-ahead16:
+ahead32:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead16fewer
+	JCS     ahead32fewer
 
-ahead16four:
+ahead32four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead16four
+	JCC        ahead32four
 
-ahead16fewer:
+ahead32fewer:
 	ADDQ $+4, CX
-	JZ   ahead16touched
+	JZ   ahead32touched
 
-ahead16one:
+ahead32one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead16one
+	JNZ        ahead32one
 
-ahead16touched:
+ahead32touched:
 	TESTQ SI, SI
-	JNZ   ahead16done
+	JNZ   ahead32done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead16row
+	JLT   ahead32row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead16done
+	JMP   ahead32done
 
-ahead16row:
+ahead32row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead16
+	JNZ   ahead32
 
-ahead16done:
+ahead32done:
 	KORTESTW K2, K2
 	SETNE    AL
 	VZEROUPPER

@@ -87,7 +87,8 @@ func TestIntegerDigitsEqualPlain(t *testing.T) {
 			c := randomInteger(t, rng, e)
 			c.spread(rng)
 			want := make([]byte, len(c.digits))
-			loss, wantLoss := kernels.toDigits(c.digits, c.q, c.rows, c.dim), plain.toDigits(want, c.q, c.rows, c.dim)
+			coarse, loss := kernels.toDigits(c.digits, c.q, c.rows, c.dim)
+			wantCoarse, wantLoss := plain.toDigits(want, c.q, c.rows, c.dim)
 			pitch := DigitsBytes(c.dim)
 			for r := range c.rows {
 				got, want := c.digits[r*pitch:][:pitch], want[r*pitch:][:pitch]
@@ -95,12 +96,14 @@ func TestIntegerDigitsEqualPlain(t *testing.T) {
 					t.Fatalf("%v: row %d is\n% x, want\n% x", c, r, got, want)
 				}
 			}
-			if !close64(float64(loss), float64(wantLoss), float64(wantLoss)*1e-5+0x1p-149) {
-				t.Fatalf("%v: loss %v, want %v", c, loss, wantLoss)
+			for _, l := range [][2]float32{{coarse, wantCoarse}, {loss, wantLoss}} {
+				if !close64(float64(l[0]), float64(l[1]), float64(l[1])*1e-5+0x1p-149) {
+					t.Fatalf("%v: losses %v and %v, want %v and %v", c, coarse, loss, wantCoarse, wantLoss)
+				}
 			}
 			c.q[rng.IntN(len(c.q))] = []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}[rng.IntN(3)]
-			if most := kernels.Digits(c.digits, c.q, c.rows, c.dim); !(most < 0) {
-				t.Fatalf("%v: a query is not finite, and scales up to %v are to serve", c, most)
+			if reach := kernels.Digits(c.digits, c.q, c.rows, c.dim); !(reach.coarse < 0 && reach.fine < 0) {
+				t.Fatalf("%v: a query is not finite, and scales up to %+v are to serve", c, reach)
 			}
 		}
 	})
@@ -123,10 +126,12 @@ func TestIntegerScoresEqualPlain(t *testing.T) {
 			}
 			want := make([]float32, len(c.s))
 			ahead := Ahead{c.tile.Data, c.tile.Off, e.RowBytes(c.dim)}
-			for _, most := range []float32{math.MaxFloat32, 1} {
-				got := kernels.Scores(c.s, c.stride, c.digits, c.rows, c.dim, c.tile, scales, most, ahead)
-				if want := plain.Scores(want, c.stride, c.digits, c.rows, c.dim, c.tile, scales, most, ahead); got != want {
-					t.Fatalf("%v: scales up to %v serve: %v, want %v", c, most, got, want)
+			for _, reach := range []Reach{{math.MaxFloat32, -1}, {-1, math.MaxFloat32}, {1, math.MaxFloat32}, {-1, 1}, {0.5, 1}} {
+				left, wantLeft := reach, reach
+				got := kernels.Scores(c.s, c.stride, c.digits, c.rows, c.dim, c.tile, scales, &left, ahead)
+				serves := plain.Scores(want, c.stride, c.digits, c.rows, c.dim, c.tile, scales, &wantLeft, ahead)
+				if got != serves || left != wantLeft {
+					t.Fatalf("%v: scales within %+v serve: %v, with %+v left, want %v and %+v", c, reach, got, left, serves, wantLeft)
 				}
 				if !got {
 					continue
@@ -140,8 +145,8 @@ func TestIntegerScoresEqualPlain(t *testing.T) {
 	})
 }
 
-// TestIntegerScoresLoseLittle: a score is off by its query's loss and four roundings at
-// most.
+// TestIntegerScoresLoseLittle: a score is off by its query's loss, of the digits that it takes,
+// and a few roundings at most.
 func TestIntegerScoresLoseLittle(t *testing.T) {
 	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
 		rng := rand.New(rand.NewPCG(35, 36))
@@ -149,30 +154,36 @@ func TestIntegerScoresLoseLittle(t *testing.T) {
 			c := randomInteger(t, rng, e)
 			c.rows = 1
 			c.spread(rng)
-			most := float64(kernels.Digits(c.digits, c.q, c.rows, c.dim))
-			kernels.Scores(c.s, c.stride, c.digits, c.rows, c.dim, c.tile, nil, math.MaxFloat32, Ahead{})
-			key := make([]float32, c.dim)
-			for j, off := range c.tile.Off {
-				Widen(key, e, c.tile.Data[off:])
-				sum, size := 0.0, 0.0
-				for d, k := range key {
-					sum += float64(k) * float64(c.q[d])
-					size += math.Abs(float64(k) * float64(c.q[d]))
-				}
-				if limit := size*0x1p-22 + scoreLoss/most; !close64(float64(c.s[j]), sum, limit+0x1p-149) {
-					t.Fatalf("%v: score %d is %v, want %v ± %v", c, j, c.s[j], sum, limit)
+			reach := kernels.Digits(c.digits, c.q, c.rows, c.dim)
+			for _, x := range []struct {
+				most, loss float32
+				only       Reach
+			}{{reach.coarse, coarseLoss, Reach{math.MaxFloat32, -1}}, {reach.fine, scoreLoss, Reach{-1, math.MaxFloat32}}} {
+				kernels.Scores(c.s, c.stride, c.digits, c.rows, c.dim, c.tile, nil, &x.only, Ahead{})
+				key := make([]float32, c.dim)
+				for j, off := range c.tile.Off {
+					Widen(key, e, c.tile.Data[off:])
+					sum, size := 0.0, 0.0
+					for d, k := range key {
+						sum += float64(k) * float64(c.q[d])
+						size += math.Abs(float64(k) * float64(c.q[d]))
+					}
+					if limit := size*0x1.4p-22 + float64(x.loss)/float64(x.most); !close64(float64(c.s[j]), sum, limit+0x1p-149) {
+						t.Fatalf("%v: score %d is %v, want %v ± %v", c, j, c.s[j], sum, limit)
+					}
 				}
 			}
 		}
 	})
 }
 
-// TestIntegerAccumulateEqualsPlain: to the last place, from o and where o is not read.
+// TestIntegerAccumulateEqualsPlain: to the last place, from o and where o is not read, in
+// two digits and in three.
 func TestIntegerAccumulateEqualsPlain(t *testing.T) {
 	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
 		rng := rand.New(rand.NewPCG(37, 38))
 		plain := integerPlain(e)
-		for range 200 {
+		for i := range 300 {
 			c := randomInteger(t, rng, e)
 			c.weights(rng)
 			c.canary()
@@ -183,16 +194,79 @@ func TestIntegerAccumulateEqualsPlain(t *testing.T) {
 				}
 			}
 			want := slices.Clone(c.q)
-			own := rng.IntN(2) == 0
+			scales, most := c.valueScales(rng), c.most([]float32{float32(math.Inf(1)), -1}[i%2])
 			ahead := Ahead{c.tile.Data, c.tile.Off, e.RowBytes(c.dim)}
-			done := kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, own, ahead)
-			if full := plain.Accumulate(want, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, own, ahead); done > full || done < full-3 {
-				t.Fatalf("%v own=%v: %d rows are done, want %d or up to 3 fewer", c, own, done, full)
+			done := kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, ahead)
+			if full := plain.Accumulate(want, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, ahead); done > full || done < full-3 {
+				t.Fatalf("%v scales=%v: %d rows are done, want %d or up to 3 fewer", c, scales != nil, done, full)
 			}
 			for i := range c.q[:done*c.dim] {
 				if got := float64(c.q[i]); !close64(got, float64(want[i]), math.Abs(float64(want[i]))*0x1p-23) {
 					t.Fatalf("%v: o[%d,%d] = %v, want %v", c, i/c.dim, i%c.dim, got, want[i])
 				}
+			}
+		}
+	})
+}
+
+// valueScales are those of the tile's values, or none.
+func (c *integerCase) valueScales(rng *rand.Rand) []float32 {
+	if rng.IntN(2) == 0 {
+		return nil
+	}
+	scales := make([]float32, c.keys)
+	for j := range scales {
+		scales[j] = float32(math.Ldexp(1, rng.IntN(20)-10))
+		for r := range c.rows {
+			c.s[r*c.stride+j] *= scales[j]
+		}
+	}
+	return scales
+}
+
+// most is the same for all rows.
+func (c *integerCase) most(x float32) []float32 { return slices.Repeat([]float32{x}, c.rows) }
+
+// TestIntegerAccumulateTakesTwoDigits: where all of a block's largest weights, without their
+// scales, are at most most, to the bit.
+func TestIntegerAccumulateTakesTwoDigits(t *testing.T) {
+	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
+		rng := rand.New(rand.NewPCG(43, 44))
+		for range 200 {
+			c := randomInteger(t, rng, e)
+			c.weights(rng)
+			clear(c.alpha)
+			for j := range c.keys { // codes of full size
+				c.tile.Data[c.tile.Off[j]] = 0x7f
+			}
+			scales := c.valueScales(rng)
+			most := make([]float32, c.rows)
+			for r := range most {
+				row := c.s[r*c.stride:][:c.keys]
+				first := slices.Index(row, slices.Max(row))
+				most[r] = row[first]
+				if scales != nil {
+					most[r] /= scales[first]
+				}
+			}
+			sum := func(most []float32) []float32 {
+				o := make([]float32, c.rows*c.dim)
+				if done := kernels.Accumulate(o, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, Ahead{}); done != c.rows {
+					t.Fatalf("%v: %d rows are done", c, done)
+				}
+				return o
+			}
+			light, heavy := sum(c.most(float32(math.Inf(1)))), sum(c.most(-1))
+			sameBits(t, fmt.Sprintf("%v: none is above", c), sum(most), light)
+			above := rng.IntN(c.rows)
+			most[above] = most[above]*0.999 - 0x1p-100
+			got := sum(most)
+			for r := range c.rows {
+				want := light
+				if first := above / 4 * 4; r >= first && r < first+4 {
+					want = heavy
+				}
+				sameBits(t, fmt.Sprintf("%v: row %d, with row %d above", c, r, above), got[r*c.dim:][:c.dim], want[r*c.dim:][:c.dim])
 			}
 		}
 	})
@@ -211,34 +285,74 @@ func (c *integerCase) weights(rng *rand.Rand) {
 	}
 }
 
-// TestIntegerAccumulateLosesLittle: a sum is off by half of 2⁻²³ of the largest weight's
-// power of two for each other key, and by three roundings.
+// TestIntegerAccumulateLosesLittle: a sum in three digits is off by half of 2⁻²³ of the largest
+// weight's power of two for each other key, one in two digits by 1/65534 of the largest
+// weight, and both by three roundings.
 func TestIntegerAccumulateLosesLittle(t *testing.T) {
 	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
 		rng := rand.New(rand.NewPCG(39, 40))
-		for range 100 {
+		for i := range 200 {
 			c := randomInteger(t, rng, e)
 			c.weights(rng)
 			clear(c.alpha)
-			if done := kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, false, Ahead{}); done != c.rows {
+			light := i%2 == 0
+			most := c.most(-1)
+			if light {
+				most = c.most(float32(math.Inf(1)))
+			}
+			if done := kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, most, Ahead{}); done != c.rows {
 				t.Fatalf("%v: %d rows are done", c, done)
 			}
 			value := make([]float32, c.dim)
 			for r := range c.rows {
 				weights := c.s[r*c.stride:][:c.keys]
-				step := math.Ldexp(1, exponent(max(slices.Max(weights), leastWeight))-weightBits)
+				top := max(slices.Max(weights), leastWeight)
+				off := math.Ldexp(1, exponent(top)-heavyBits-1)
+				if light {
+					off = float64(top) / lightTop
+				}
 				sum, limit := make([]float64, c.dim), make([]float64, c.dim)
-				for j, off := range c.tile.Off {
-					Widen(value, e, c.tile.Data[off:])
+				for j, at := range c.tile.Off {
+					Widen(value, e, c.tile.Data[at:])
 					for d, v := range value {
 						sum[d] += float64(weights[j]) * float64(v)
-						limit[d] += math.Abs(float64(v)) * (step/2 + float64(weights[j])*0x1p-22)
+						limit[d] += math.Abs(float64(v)) * (off + float64(weights[j])*0x1p-22)
 					}
 				}
 				for d := range sum {
 					if got := float64(c.q[r*c.dim+d]); !close64(got, sum[d], limit[d]) {
 						t.Fatalf("%v: o[%d,%d] = %v, want %v ± %v", c, r, d, got, sum[d], limit[d])
 					}
+				}
+			}
+		}
+	})
+}
+
+// TestIntegerAccumulateKeepsSmallWeights: beside one large weight, any number of small ones that
+// are alike come to what they are in all, within four units of two digits, however small.
+func TestIntegerAccumulateKeepsSmallWeights(t *testing.T) {
+	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
+		rng := rand.New(rand.NewPCG(45, 46))
+		for range 200 {
+			c := randomInteger(t, rng, e)
+			clear(c.alpha)
+			for i := range c.tile.Data { // codes of 1
+				c.tile.Data[i] = map[Elem]byte{I8: 1, I4: 0x11}[e]
+			}
+			small := float32(rng.ExpFloat64() / lightTop)
+			for r := range c.rows {
+				row := c.s[r*c.stride:][:c.keys]
+				for j := range row {
+					row[j] = small
+				}
+				row[rng.IntN(c.keys)] = 1
+			}
+			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, c.most(1), Ahead{})
+			want := 1 + float64(small)*float64(c.keys-1)
+			for i, got := range c.q {
+				if !close64(float64(got), want, 4.0/lightTop) {
+					t.Fatalf("%v: o[%d] is %v, want %v: small weights of %v are off by %v units", c, i, got, want, small, (float64(got)-want)*lightTop)
 				}
 			}
 		}
@@ -266,7 +380,12 @@ func TestIntegerAccumulateStops(t *testing.T) {
 					}
 				}
 				before := slices.Clone(c.q)
-				done := kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, own, Ahead{})
+				var scales []float32
+				if own {
+					scales = unscaled[:c.keys]
+				}
+				most := c.most([]float32{float32(inf), -1}[rng.IntN(2)])
+				done := kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, Ahead{})
 				if done > row || !own && done != row/4*4 {
 					t.Fatalf("%v, case %d: %d rows are done, the weights of row %d do not do", c, i, done, row)
 				}

@@ -52,14 +52,24 @@ var accumulateVNNI = [NumElems]blocks[accumulateKernel]{
 	E5M2: {1: accumulateE5M2x1VNNI, 2: accumulateE5M2x2VNNI, 3: accumulateE5M2x3VNNI, 4: accumulateE5M2x4VNNI},
 }
 
-var integerScoresVNNI = [NumElems]blocks[integerScoresKernel]{
-	I8: {1: integerScoresI8x1VNNI, 2: integerScoresI8x2VNNI, 3: integerScoresI8x3VNNI, 4: integerScoresI8x4VNNI},
-	I4: {1: integerScoresI4x1VNNI, 2: integerScoresI4x2VNNI, 3: integerScoresI4x3VNNI, 4: integerScoresI4x4VNNI},
+var integerScores3VNNI = [NumElems]blocks[integerScoresKernel]{
+	I8: {1: integerScores3I8x1VNNI, 2: integerScores3I8x2VNNI, 3: integerScores3I8x3VNNI, 4: integerScores3I8x4VNNI},
+	I4: {1: integerScores3I4x1VNNI, 2: integerScores3I4x2VNNI, 3: integerScores3I4x3VNNI, 4: integerScores3I4x4VNNI},
 }
 
-var integerAccumulateVNNI = [NumElems]blocks[integerAccumulateKernel]{
-	I8: {1: integerAccumulateI8x1VNNI, 2: integerAccumulateI8x2VNNI, 3: integerAccumulateI8x3VNNI, 4: integerAccumulateI8x4VNNI},
-	I4: {1: integerAccumulateI4x1VNNI, 2: integerAccumulateI4x2VNNI, 3: integerAccumulateI4x3VNNI, 4: integerAccumulateI4x4VNNI},
+var integerScores4VNNI = [NumElems]blocks[integerScoresKernel]{
+	I8: {1: integerScores4I8x1VNNI, 2: integerScores4I8x2VNNI, 3: integerScores4I8x3VNNI, 4: integerScores4I8x4VNNI},
+	I4: {1: integerScores4I4x1VNNI, 2: integerScores4I4x2VNNI, 3: integerScores4I4x3VNNI, 4: integerScores4I4x4VNNI},
+}
+
+var integerAccumulate2VNNI = [NumElems]blocks[integerAccumulateKernel]{
+	I8: {1: integerAccumulate2I8x1VNNI, 2: integerAccumulate2I8x2VNNI, 3: integerAccumulate2I8x3VNNI, 4: integerAccumulate2I8x4VNNI},
+	I4: {1: integerAccumulate2I4x1VNNI, 2: integerAccumulate2I4x2VNNI, 3: integerAccumulate2I4x3VNNI, 4: integerAccumulate2I4x4VNNI},
+}
+
+var integerAccumulate3VNNI = [NumElems]blocks[integerAccumulateKernel]{
+	I8: {1: integerAccumulate3I8x1VNNI, 2: integerAccumulate3I8x2VNNI, 3: integerAccumulate3I8x3VNNI, 4: integerAccumulate3I8x4VNNI},
+	I4: {1: integerAccumulate3I4x1VNNI, 2: integerAccumulate3I4x2VNNI, 3: integerAccumulate3I4x3VNNI, 4: integerAccumulate3I4x4VNNI},
 }
 
 var scoresHalves = [NumElems]blocks[scoresKernel]{

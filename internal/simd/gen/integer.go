@@ -23,16 +23,19 @@ func (e integer) channels() int { return 32 * 8 / e.bits }
 // A row of queries in fixed point is a head and digits:
 //
 //	start [4]int32   −bias·Σ of the digits of each weight
-//	down  float32    what 2 to the power of takes a product of integers to a score
+//	unit  float32    what a product of integers is worth, times 2 to the power of down
+//	down  float32
 //
 // and for every four channels that meet the bytes of one word of a key, [4][4]int8:
 // a digit of each channel, then the next digit.
 const (
-	digitsHead  = 64
-	digitsDown  = 16
-	digitsQuad  = 16 // bytes of four channels
-	queryDigits = 4
-	queryBits   = 29 // of the largest channel's integer part
+	digitsHead = 64
+	digitsUnit = 16
+	digitsDown = 20
+	digitsQuad = 16 // bytes of four channels
+	allDigits  = 4
+
+	queryLargest = 127 << 24 // what the largest channel becomes
 )
 
 func integerDigitsFile(g *gen) {
@@ -42,48 +45,65 @@ func integerDigitsFile(g *gen) {
 }
 
 // integerDigits is the kernel that takes queries to fixed point: of each row, the integers
-// nearest to q·2^(29−exponent of the largest), in four signed digits of base 256.
-// Only channels below 2⁻⁵ of the largest lose anything.
+// nearest to q·127·2²⁴ / the largest, in four signed digits of base 256.
 type integerDigits struct {
 	*gen
 	e integer
 }
 
 func (g integerDigits) emit() {
-	g.TEXT("integerDigits"+g.e.name+g.suffix, "func(dst *byte, q *float32, rows, dim int) (loss float32)",
-		"takes queries to fixed point. What a score may lose by it, for a key scale of 1, is at most loss; +Inf where a query is not finite.")
+	g.TEXT("integerDigits"+g.e.name+g.suffix, "func(dst *byte, q *float32, rows, dim int) (coarse, loss float32)",
+		"takes queries to fixed point. What a score may lose by it, for a key scale of 1, is at most loss, and coarse without the lowest digits; +Inf where a query is not finite.")
 	dst, q, rows := g.param("dst"), g.param("q"), g.param("rows")
-	most := g.XMM()
-	g.VMOVAPS(g.zero().AsX(), most)
+	coarse, loss := g.XMM(), g.XMM()
+	g.VMOVAPS(g.zero().AsX(), coarse)
+	g.VMOVAPS(g.zero().AsX(), loss)
 	g.Label("row")
 	top := g.largest(q)
 	bits := g.GP32()
 	g.VMOVD(top.AsX(), bits)
 	g.CMPL(bits, op.U32(0x7f800000))
 	g.JAE(op.LabelRef("infinite"))
-	up, down := g.vec(), g.vec()
+	down, up, unit := g.vec(), g.vec(), g.vec()
 	g.VPMAXUD(g.broadcast(1), top, top) // a row of zeros has an exponent, too
 	g.VGETEXPPS(top, down)
-	g.VSUBPS(g.broadcast(float32bits(queryBits)), down, down)
-	g.VSUBPS(down, g.zero(), up)
-	sum, lost := g.digits(dst, q, up)
-	g.head(dst, sum, down)
-	g.foldLanes(lost, func(a, b reg.VecVirtual) { g.VADDPS(a, b, b) })
-	g.VMULPS(g.broadcast(float32bits(float32(g.e.bias))), lost, lost)
-	g.VSCALEFPS(down, lost, lost)
-	g.VMAXPS(lost.AsX(), most, most)
+	g.VGETMANTPS(op.U8(0), top, top)
+	g.VMOVAPS(g.broadcast(float32bits(queryLargest)), up)
+	g.VDIVPS(top, up, up)
+	g.VMOVAPS(g.broadcast(float32bits(1)), unit)
+	g.VDIVPS(up, unit, unit)
+	d := g.digits(dst, q, down, up)
+	g.head(dst, d.sum, unit, down)
+	g.lose(d.lost, unit, down, loss)
+	g.VCVTDQ2PS(d.lowest, d.lowest)
+	g.VADDPS(d.lost, d.lowest, d.lowest)
+	g.lose(d.lowest, unit, down, coarse)
 	pitch := g.param("dim")
 	g.LEAQ(op.Mem{Base: q, Index: pitch, Scale: 4}, q)
 	g.LEAQ(op.Mem{Base: dst, Index: pitch, Scale: 4, Disp: digitsHead}, dst)
 	g.DECQ(rows)
 	g.JNZ(op.LabelRef("row"))
 	g.Label("done")
-	g.Store(most, g.ReturnIndex(0))
+	g.Store(coarse, g.ReturnIndex(0))
+	g.Store(loss, g.ReturnIndex(1))
 	g.VZEROUPPER()
 	g.RET()
 	g.Label("infinite")
-	g.VMOVAPS(g.broadcast(0x7f800000).AsX(), most)
+	g.VMOVAPS(g.broadcast(0x7f800000).AsX(), coarse)
+	g.VMOVAPS(coarse, loss)
 	g.JMP(op.LabelRef("done"))
+}
+
+// lose takes how far a row's integers are off, in all, to what that is in a score, and into
+// the most that any row's score loses.
+func (g integerDigits) lose(off, unit, down reg.VecVirtual, most reg.VecVirtual) {
+	lost := g.vec()
+	g.VMOVAPS(off, lost)
+	g.foldLanes(lost, func(a, b reg.VecVirtual) { g.VADDPS(a, b, b) })
+	g.VMULPS(g.broadcast(float32bits(float32(g.e.bias))), lost, lost)
+	g.VMULPS(unit, lost, lost)
+	g.VSCALEFPS(down, lost, lost)
+	g.VMAXPS(lost.AsX(), most, most)
 }
 
 // largest is the bits of the largest |q| of a row, in all lanes.
@@ -102,13 +122,20 @@ func (g integerDigits) largest(q reg.GPVirtual) reg.VecVirtual {
 	return top
 }
 
-// digits writes a row's digits, and yields their sums, in each 128 bits those of the
-// four weights, and how far integers lie from what they stand for.
-func (g integerDigits) digits(dst, q reg.GPVirtual, up reg.VecVirtual) (sum, lost reg.VecVirtual) {
-	sum, lost = g.zero(), g.zero()
+// rowDigits is what is known of a row when its digits are written.
+type rowDigits struct {
+	sum    reg.VecVirtual // of the digits, in each 128 bits those of the four weights
+	lost   reg.VecVirtual // how far integers lie from what they stand for
+	lowest reg.VecVirtual // the sizes of the lowest digits, as integers
+}
+
+// digits writes a row's digits: those of x·up, x being q in units of 2 to the power of down.
+func (g integerDigits) digits(dst, q reg.GPVirtual, down, up reg.VecVirtual) rowDigits {
+	d := rowDigits{g.zero(), g.zero(), g.zero()}
 	halves, ones, magnitude := g.broadcast(0x00808080), g.broadcast(0x01010101), g.broadcast(0x7fffffff)
-	order := g.vec()
+	order, shift := g.vec(), g.vec()
 	g.VMOVDQU32(g.digitOrder(), order)
+	g.VSUBPS(down, g.zero(), shift)
 	var even reg.VecVirtual
 	if g.e.bits == 4 {
 		even = g.vec()
@@ -118,27 +145,39 @@ func (g integerDigits) digits(dst, q reg.GPVirtual, up reg.VecVirtual) (sum, los
 	g.MOVQ(q, at)
 	g.LEAQ(op.Mem{Base: dst, Disp: digitsHead}, to)
 	g.Label("digits")
-	x, n, near := g.vec(), g.vec(), g.vec()
+	x, product, n := g.vec(), g.vec(), g.vec()
 	g.VMOVUPS(op.Mem{Base: at}, x)
-	g.VSCALEFPS(up, x, x)
-	g.VCVTPS2DQ(x, n)
-	g.VCVTDQ2PS(n, near) // exact
-	g.VSUBPS(near, x, x)
-	g.VANDPS(magnitude, x, x)
-	g.VADDPS(x, lost, lost)
+	g.VSCALEFPS(shift, x, x)
+	g.VMULPS(up, x, product)
+	g.VFMSUB213PS(product, up, x) // what the product was rounded by
+	round := func(x reg.VecVirtual) reg.VecVirtual {
+		i, near := g.vec(), g.vec()
+		g.VCVTPS2DQ(x, i)
+		g.VCVTDQ2PS(i, near) // exact, as x has no more than 24 bits
+		g.VSUBPS(near, x, x)
+		g.VANDPS(magnitude, x, x)
+		g.VADDPS(x, d.lost, d.lost)
+		return i
+	}
+	g.VPADDD(round(product), round(x), n)
+	low := g.vec()
+	g.VPSLLD(op.U8(24), n, low)
+	g.VPSRAD(op.U8(24), low, low)
+	g.VPABSD(low, low)
+	g.VPADDD(low, d.lowest, d.lowest)
 	g.VPADDD(halves, n, n) // bytes are digits plus 128 now, but for the highest
 	g.VPXORD(halves, n, n)
 	if even != nil {
 		g.VPERMD(n, even, n)
 	}
 	g.VPSHUFB(order, n, n)
-	g.VPDPBUSD(n, ones, sum)
+	g.VPDPBUSD(n, ones, d.sum)
 	g.VMOVDQU32(n, op.Mem{Base: to})
 	g.ADDQ(imm(64), at)
 	g.ADDQ(imm(64), to)
 	g.SUBQ(imm(16), left)
 	g.JNZ(op.LabelRef("digits"))
-	return sum, lost
+	return d
 }
 
 // digitOrder turns, in each 128 bits, four numbers into bytes of the same weight.
@@ -150,13 +189,14 @@ func (g *gen) digitOrder() op.Mem {
 	return g.table("digitOrder", words...)
 }
 
-// head writes a row's start and down.
-func (g integerDigits) head(dst reg.GPVirtual, sum, down reg.VecVirtual) {
+// head writes a row's start, unit and down.
+func (g integerDigits) head(dst reg.GPVirtual, sum, unit, down reg.VecVirtual) {
 	g.foldQuarters(sum, func(a, b reg.VecVirtual) { g.VPADDD(a, b, b) })
 	start := g.vec()
 	g.VPSLLD(op.U8(log2(g.e.bias)), sum, sum)
 	g.VPSUBD(sum, g.zero(), start)
 	g.VMOVDQU32(start.AsX(), op.Mem{Base: dst})
+	g.VMOVSS(unit.AsX(), op.Mem{Base: dst, Disp: digitsUnit})
 	g.VMOVSS(down.AsX(), op.Mem{Base: dst, Disp: digitsDown})
 }
 

@@ -9,9 +9,11 @@ import (
 )
 
 func integerAccumulateFile(g *gen) {
-	for _, e := range integers {
-		for _, r := range g.blocks {
-			integerAccumulate{gen: g, e: e, rows: r}.emit()
+	for _, digits := range weightDigits {
+		for _, e := range integers {
+			for _, r := range g.blocks {
+				integerAccumulate{gen: g, e: e, digits: digits, rows: r}.emit()
+			}
 		}
 	}
 }
@@ -20,34 +22,35 @@ func integerAccumulateFile(g *gen) {
 //
 //	o[r,d] = o[r,d]·α[r] + Σ_j p[r,j]·v_j[d]
 //
-// with a row's weights in fixed point: 24 bits from the exponent of the largest on,
-// in three bytes. The sums are exact. VPDPBUSD takes four keys at once, whose bytes
-// are interleaved for it.
+// with a row's weights in fixed point, in so many bytes: multiples of a part of the largest.
+// The sums are exact. VPDPBUSD takes four keys at once, whose bytes are interleaved for it.
 type integerAccumulate struct {
 	*gen
-	e    integer
-	rows int
+	e      integer
+	digits int
+	rows   int
 
 	list    op.Mem // [tileKeys] addresses of values
-	weights op.Mem // [rows][tileKeys/4][4 digits, the last zero][4 keys]uint8
+	weights op.Mem // [rows][tileKeys/4][4 digits, the upper ones zero][4 keys]uint8
 	start   op.Mem // [rows][4]int32: −bias·Σ of each digit
-	down    op.Mem // [rows][2]float32: what takes a sum to o, a power of two, and the largest weight
+	down    op.Mem // [rows][2]float32: what takes a sum to o, and the largest weight
 	heavy   op.Mem // [rows] addresses of the values of the largest weights
 }
 
-const (
-	weightDigits = 3
-	weightBits   = 23 // of the largest weight, behind the point
+// weightDigits are how many digits of weights there are kernels for.
+var weightDigits = []int{2, 3}
 
-	// leastWeight stands for a largest weight below it: what the digits lose then is
-	// below 2⁻¹¹⁷ of any code, and a weight that is no score's is lifted by 2⁹⁶.
-	leastWeight = 0x1p-100
-)
+// leastWeight stands for a largest weight below it: what the digits lose then is below
+// 2⁻¹¹⁶ of any code, and a weight that is no score's is lifted by 2⁹⁶.
+const leastWeight = 0x1p-100
+
+// largestOfTwo is what the largest weight becomes in two digits. The dither adds less than 1.
+const largestOfTwo = 1<<16 - 2
 
 func (g integerAccumulate) emit() {
-	name := fmt.Sprintf("integerAccumulate%sx%d%s", g.e.name, g.rows, g.suffix)
-	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, "+aheadArgs+") (done bool)",
-		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows, with weights in fixed point. It is not done, and has written nothing, where these would not do: see Integer.", g.rows))
+	name := fmt.Sprintf("integerAccumulate%d%sx%d%s", g.digits, g.e.name, g.rows, g.suffix)
+	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, "+aheadArgs+") (done bool)",
+		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows, with weights in fixed point, of %d digits. It is not done, and has written nothing, where these would not do: see Integer.", g.rows, g.digits))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
 	g.list = g.pointers("v")
 	g.weights, g.start, g.down = g.AllocLocal(g.rows*4*tileKeys), g.AllocLocal(16*g.rows), g.AllocLocal(8*g.rows)
@@ -62,8 +65,10 @@ func (g integerAccumulate) emit() {
 		g.Label(label)
 		g.CMPQ(left, imm(channels))
 		g.JLT(op.LabelRef(label + "done"))
-		for first := 0; first < g.rows; first += passRows {
-			g.pass(channels, first, min(passRows, g.rows-first), at, ahead)
+		first := 0
+		for _, rows := range g.passRows() {
+			g.pass(channels, first, rows, at, ahead)
+			first += rows
 		}
 		g.ADDQ(imm(4*channels), g.paramMem("o"))
 		g.ADDQ(imm(channels*g.e.bits/8), at)
@@ -77,12 +82,20 @@ func (g integerAccumulate) emit() {
 	g.finish(0)
 }
 
-// A pass takes so many channels of a row, or of two rows half as many: 24 sums of
-// digits.
-const (
-	passRows     = 2
-	passChannels = 128
-)
+// A pass takes so many channels of a row, or of two or three rows half as many: up to 24
+// sums of digits.
+const passChannels = 128
+
+// passRows are the rows of each pass.
+func (g integerAccumulate) passRows() []int {
+	switch {
+	case g.rows == 3 && g.digits == 2:
+		return []int{3}
+	case g.rows <= 2:
+		return []int{g.rows}
+	}
+	return []int{2, g.rows - 2}
+}
 
 // passes are the numbers of channels of passes, the largest first.
 func (g integerAccumulate) passes() []int {
@@ -108,7 +121,7 @@ func (g integerAccumulate) steps() reg.GPVirtual {
 	g.MOVQ(imm(1), one)
 	g.SHRQ(op.U8(log2(g.passes()[0])), passes)
 	g.CMOVQEQ(one, passes)
-	if g.rows > passRows {
+	if len(g.passRows()) > 1 {
 		g.ADDQ(passes, passes)
 	}
 	g.IMULQ(passes, n)
@@ -147,10 +160,11 @@ func (g integerAccumulate) pass(channels, first, rows int, at op.Mem, ahead *ahe
 }
 
 // sums begins a pass: the vectors of each digit of each row.
-func (g integerAccumulate) sums(channels, first, rows int) [][weightDigits][]reg.VecVirtual {
+func (g integerAccumulate) sums(channels, first, rows int) [][][]reg.VecVirtual {
 	zero := g.zero()
-	acc := make([][weightDigits][]reg.VecVirtual, rows)
+	acc := make([][][]reg.VecVirtual, rows)
 	for r := range acc {
+		acc[r] = make([][]reg.VecVirtual, g.digits)
 		for t := range acc[r] {
 			acc[r][t] = g.vecs(channels / 16)
 			for _, a := range acc[r][t] {
@@ -166,7 +180,7 @@ func (g integerAccumulate) sums(channels, first, rows int) [][weightDigits][]reg
 }
 
 // update is o = o·α + acc, with o not read where α is 0.
-func (g integerAccumulate) update(first int, acc [][weightDigits][]reg.VecVirtual) {
+func (g integerAccumulate) update(first int, acc [][][]reg.VecVirtual) {
 	row, by, alpha := g.GP64(), g.param("dim"), g.param("alpha")
 	g.SHLQ(op.U8(2), by)
 	g.MOVQ(g.paramMem("o"), row)
@@ -179,7 +193,11 @@ func (g integerAccumulate) update(first int, acc [][weightDigits][]reg.VecVirtua
 		g.VBROADCASTSS(g.down.Offset(8*(first+r)), down)
 		g.VCMPPS(op.U8(notEqual), g.zero(), a, live)
 		for i := range digits[0] {
-			g.weigh(digits[0][i], digits[1][i], digits[2][i], down)
+			var sums []reg.VecVirtual
+			for _, digit := range digits {
+				sums = append(sums, digit[i])
+			}
+			g.weigh(sums, down)
 		}
 		for from := 0; from < len(digits[0]); from += 4 {
 			for i, sum := range g.inOrder(digits[0][from:][:4], digits[1][from:][:4]) {
@@ -195,13 +213,20 @@ func (g integerAccumulate) update(first int, acc [][weightDigits][]reg.VecVirtua
 	}
 }
 
-// weigh joins sums of three digits, the lowest first: their float32 is in low.
-func (g integerAccumulate) weigh(low, middle, high, down reg.VecVirtual) {
-	g.VPSLLD(op.U8(8), high, high)
-	g.VPADDD(high, middle, middle)
-	g.VCVTDQ2PS(middle, middle)
-	g.VCVTDQ2PS(low, low)
-	g.VFMADD231PS(g.broadcast(float32bits(1<<8)), middle, low)
+// weigh joins the sums of digits, the lowest first: their float32 is in that one's place.
+func (g integerAccumulate) weigh(sums []reg.VecVirtual, down reg.VecVirtual) {
+	low, upper := sums[0], sums[1]
+	if g.digits == 2 {
+		g.VPSLLD(op.U8(8), upper, upper)
+		g.VPADDD(upper, low, low)
+		g.VCVTDQ2PS(low, low)
+	} else {
+		g.VPSLLD(op.U8(8), sums[2], sums[2])
+		g.VPADDD(sums[2], upper, upper)
+		g.VCVTDQ2PS(upper, upper)
+		g.VCVTDQ2PS(low, low)
+		g.VFMADD231PS(g.broadcast(float32bits(1<<8)), upper, low)
+	}
 	g.VMULPS(down, low, low)
 }
 

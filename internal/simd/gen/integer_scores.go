@@ -9,9 +9,11 @@ import (
 )
 
 func integerScoresFile(g *gen) {
-	for _, e := range integers {
-		for _, r := range g.blocks {
-			integerScores{gen: g, e: e, rows: r}.emit()
+	for _, digits := range queryDigits {
+		for _, e := range integers {
+			for _, r := range g.blocks {
+				integerScores{gen: g, e: e, digits: digits, rows: r}.emit()
+			}
 		}
 	}
 }
@@ -20,21 +22,29 @@ func integerScoresFile(g *gen) {
 //
 //	s[r,j] = scales[j]·Σ_d q[r,d]·k_j[d]
 //
-// for queries in fixed point: the sums are exact. Sixteen keys make a block. They
+// for queries in fixed point, of which it takes the upper digits, so many or all: the sums
+// are exact. Sixteen keys make a block. They
 // are transposed, 32 bytes of each at a time, so that a vector holds the same four
 // bytes of all of them: VPDPBUSD multiplies it with four digits of a query, and
 // sums stay apart by key, with nothing to add up across lanes in the end.
 type integerScores struct {
 	*gen
-	e    integer
-	rows int
-	list op.Mem // [tileKeys] addresses of keys
+	e      integer
+	digits int
+	rows   int
+	list   op.Mem // [tileKeys] addresses of keys
 }
 
+// queryDigits are how many digits of queries there are kernels for.
+var queryDigits = []int{3, allDigits}
+
+// lowest is the lowest digit that it takes.
+func (g integerScores) lowest() int { return allDigits - g.digits }
+
 func (g integerScores) emit() {
-	name := fmt.Sprintf("integerScores%sx%d%s", g.e.name, g.rows, g.suffix)
+	name := fmt.Sprintf("integerScores%d%sx%d%s", g.digits, g.e.name, g.rows, g.suffix)
 	g.TEXT(name, "func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, "+aheadArgs+") (beyond bool)",
-		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, and reports a scale above most.", g.rows))
+		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, with %d digits of them, and reports a scale above most.", g.rows, g.digits))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
 	g.list = g.pointers("k")
 	ahead := g.gen.ahead(g.steps())
@@ -56,10 +66,10 @@ func (g integerScores) emit() {
 	for r := range acc {
 		acc[r] = make([][]reg.VecVirtual, g.sets())
 		for i := range acc[r] {
-			acc[r][i] = g.vecs(queryDigits)
+			acc[r][i] = g.vecs(g.digits)
 			for t, a := range acc[r][i] {
 				if i == 0 {
-					g.VPBROADCASTD(disp(q.at(r), 4*t), a)
+					g.VPBROADCASTD(disp(q.at(r), 4*(g.lowest()+t)), a)
 				} else {
 					g.VMOVDQA64(zero, a)
 				}
@@ -209,7 +219,7 @@ const (
 func (g integerScores) multiply(v reg.VecVirtual, place int, q rows, acc [][][]reg.VecVirtual) {
 	for r := range acc {
 		for t, a := range acc[r][place/digitsQuad%len(acc[r])] {
-			g.VPDPBUSD_BCST(disp(q.at(r), place+4*t), v, a)
+			g.VPDPBUSD_BCST(disp(q.at(r), place+4*(g.lowest()+t)), v, a)
 		}
 	}
 }
@@ -267,19 +277,33 @@ func (g integerScores) store(acc [][][]reg.VecVirtual, s, left reg.GPVirtual, x 
 				g.VPADDD(more[t], a[t], a[t])
 			}
 		}
-		for _, t := range []int{0, 2} {
-			g.VPSLLD(op.U8(8), a[t+1], a[t+1])
-			g.VPADDD(a[t+1], a[t], a[t])
-			g.VCVTDQ2PS(a[t], a[t])
-		}
-		g.VFMADD231PS(a[2], shift, a[0])
+		sum := g.number(a, shift)
 		down := g.vec()
+		g.VMULPS_BCST(disp(q.at(r), digitsUnit), sum, sum)
 		g.VBROADCASTSS(disp(q.at(r), digitsDown), down)
-		g.VSCALEFPS(down, a[0], a[0])
-		g.VMULPS(scales, a[0], a[0])
-		g.VMOVUPS(a[0], mask, op.Mem{Base: row})
+		if g.lowest() > 0 {
+			g.VADDPS(g.broadcast(float32bits(float32(8*g.lowest()))), down, down)
+		}
+		g.VSCALEFPS(down, sum, sum)
+		g.VMULPS(scales, sum, sum)
+		g.VMOVUPS(sum, mask, op.Mem{Base: row})
 		if r < len(acc)-1 {
 			g.ADDQ(by, row)
 		}
 	}
+}
+
+// number joins the sums of digits, the lowest first, as one float32.
+func (g integerScores) number(a []reg.VecVirtual, shift reg.VecVirtual) reg.VecVirtual {
+	upper := a[2]
+	if len(a) == allDigits {
+		g.VPSLLD(op.U8(8), a[3], a[3])
+		g.VPADDD(a[3], upper, upper)
+	}
+	g.VPSLLD(op.U8(8), a[1], a[1])
+	g.VPADDD(a[1], a[0], a[0])
+	g.VCVTDQ2PS(upper, upper)
+	g.VCVTDQ2PS(a[0], a[0])
+	g.VFMADD231PS(upper, shift, a[0])
+	return a[0]
 }

@@ -2,17 +2,17 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 // fixWeights takes the weights of all rows to fixed point. It declines where one is
-// negative or not finite.
+// negative or not finite, and, for two digits, where the largest is above most.
 func (g integerAccumulate) fixWeights() {
 	masks := g.keyMasks()
-	zero, least, bits := g.zero(), g.broadcast(float32bits(leastWeight)), g.broadcast(float32bits(weightBits))
-	one, order := g.broadcast(float32bits(1)), g.vec()
+	zero, order := g.zero(), g.vec()
 	g.VMOVDQU32(g.digitOrder(), order)
 	p, by := g.param("p"), g.param("stride")
 	g.SHLQ(op.U8(2), by)
@@ -32,29 +32,26 @@ func (g integerAccumulate) fixWeights() {
 		g.JAE(op.LabelRef("declined"))
 		g.MOVL(n, g.down.Offset(8*r+4))
 		g.heaviest(r, x, top)
-		up, down := g.vec(), g.vec()
-		g.VPMAXUD(least, top, top)
-		g.VGETEXPPS(top, down)
-		g.VSUBPS(bits, down, down)
-		g.VSUBPS(down, zero, up)
-		g.VSCALEFPS(down, one, down)
-		g.VMOVSS(down.AsX(), g.down.Offset(8*r))
-		g.digits(r, x, up, order)
+		g.digitsOf(r, x, top, order)
 		if r < g.rows-1 {
 			g.ADDQ(by, p)
 		}
 	}
 }
 
-// weightDigits writes a row's digits.
-func (g integerAccumulate) digits(r int, x []reg.VecVirtual, up, order reg.VecVirtual) {
+// digitsOf writes the digits of a row's weights.
+func (g integerAccumulate) digitsOf(r int, x []reg.VecVirtual, top, order reg.VecVirtual) {
+	g.VPMAXUD(g.broadcast(float32bits(leastWeight)), top, top)
+	toInteger := g.toNearest(r, top)
+	if g.digits == 2 {
+		toInteger = g.dithered(r, top)
+	}
 	var sum, bias reg.VecVirtual
 	if g.e.bits == 4 {
 		sum, bias = g.zero(), g.broadcast(uint32(256-g.e.bias)*0x01010101)
 	}
 	for i, x := range x {
-		g.VSCALEFPS(up, x, x)
-		g.VCVTPS2DQ(x, x)
+		toInteger(i, x)
 		g.VPSHUFB(order, x, x)
 		g.VMOVDQU32(x, g.weights.Offset(4*tileKeys*r+64*i))
 		if sum != nil {
@@ -65,6 +62,45 @@ func (g integerAccumulate) digits(r int, x []reg.VecVirtual, up, order reg.VecVi
 		g.foldQuarters(sum, func(a, b reg.VecVirtual) { g.VPADDD(a, b, b) })
 		g.VMOVDQU32(sum.AsX(), g.start.Offset(16*r))
 	}
+}
+
+// toNearest makes weights multiples of a power of two, the largest of 24 bits.
+func (g integerAccumulate) toNearest(r int, top reg.VecVirtual) func(i int, x reg.VecVirtual) {
+	const bits = 23 // of the largest weight, behind the point
+	up, down := g.vec(), g.vec()
+	g.VGETEXPPS(top, down)
+	g.VSUBPS(g.broadcast(float32bits(bits)), down, down)
+	g.VSUBPS(down, g.zero(), up)
+	g.VSCALEFPS(down, g.broadcast(float32bits(1)), down)
+	g.VMOVSS(down.AsX(), g.down.Offset(8*r))
+	return func(_ int, x reg.VecVirtual) {
+		g.VSCALEFPS(up, x, x)
+		g.VCVTPS2DQ(x, x)
+	}
+}
+
+// dithered makes weights multiples of a part of the largest, rounded up or down by the key's
+// place: as many small ones that are alike go up as keep their sum.
+func (g integerAccumulate) dithered(r int, top reg.VecVirtual) func(i int, x reg.VecVirtual) {
+	up, down, dither := g.vec(), g.XMM(), g.dither()
+	g.VMOVAPS(g.broadcast(float32bits(largestOfTwo)), up)
+	g.VDIVSS(top.AsX(), up.AsX(), up.AsX())
+	g.VBROADCASTSS(up.AsX(), up)
+	g.VMULSS(g.broadcast(float32bits(1/float32(largestOfTwo))).AsX(), top.AsX(), down)
+	g.VMOVSS(down, g.down.Offset(8*r))
+	return func(i int, x reg.VecVirtual) {
+		g.VFMADD213PS(dither.Offset(64*i), up, x)
+		g.VCVTTPS2DQ(x, x)
+	}
+}
+
+// dither is a number of (0, 1) for each key of a tile: i + ½ turns its six bits around.
+func (g *gen) dither() op.Mem {
+	var words []uint32
+	for i := range uint8(tileKeys) {
+		words = append(words, float32bits((float32(bits.Reverse8(i)>>2)+0.5)/tileKeys))
+	}
+	return g.table("dither", words...)
 }
 
 // keyMasks are the masks of a tile's keys.
@@ -83,7 +119,8 @@ func (g integerAccumulate) keyMasks() []reg.OpmaskVirtual {
 	return masks
 }
 
-// heaviest puts down where the value of a row's largest weight lies.
+// heaviest puts down where the value of a row's largest weight lies. For two digits, it
+// declines a weight above most.
 func (g integerAccumulate) heaviest(r int, x []reg.VecVirtual, top reg.VecVirtual) {
 	first, word := g.GP64(), g.GP64()
 	for i := range x {
@@ -98,10 +135,26 @@ func (g integerAccumulate) heaviest(r int, x []reg.VecVirtual, top reg.VecVirtua
 		g.ORQ(word, first)
 	}
 	g.TZCNTQ(first, first)
+	if g.digits == 2 {
+		g.notAbove(r, first, top)
+	}
 	list := g.GP64()
 	g.LEAQ(g.list, list)
 	g.MOVQ(op.Mem{Base: list, Index: first, Scale: 8}, first)
 	g.MOVQ(first, g.heavy.Offset(8*r))
+}
+
+// notAbove declines a largest weight, that of key first, above most times the key's scale.
+func (g integerAccumulate) notAbove(r int, first reg.GPVirtual, top reg.VecVirtual) {
+	most, at, label := g.XMM(), g.param("most"), fmt.Sprintf("most%d", g.id())
+	g.VMOVSS(op.Mem{Base: at, Disp: 4 * r}, most)
+	scales := g.param("scales")
+	g.TESTQ(scales, scales)
+	g.JZ(op.LabelRef(label))
+	g.VMULSS(op.Mem{Base: scales, Index: first, Scale: 4}, most, most)
+	g.Label(label)
+	g.VUCOMISS(top.AsX(), most)
+	g.JCS(op.LabelRef("declined"))
 }
 
 // full declines, where values have scales of their own, unless the key of each row's
@@ -111,7 +164,7 @@ func (g integerAccumulate) heaviest(r int, x []reg.VecVirtual, top reg.VecVirtua
 func (g integerAccumulate) full(at op.Mem) {
 	id := g.id()
 	done := fmt.Sprintf("full%d", id)
-	g.CMPQ(g.paramMem("own"), imm(0))
+	g.CMPQ(g.paramMem("scales"), imm(0))
 	g.JE(op.LabelRef(done))
 	g.CMPQ(at, imm(0)) // of the first pass
 	g.JNE(op.LabelRef(done))

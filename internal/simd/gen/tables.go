@@ -18,9 +18,8 @@ func writeTables(dir string, levels []*level) error {
 	}
 	table(&b, &vnni, "scores", "scoresKernel")
 	table(&b, &vnni, "accumulate", "accumulateKernel")
-	for _, stage := range []string{"Scores", "Accumulate"} {
-		integerTable(&b, &vnni, stage)
-	}
+	integerTable(&b, &vnni, "Scores", queryDigits)
+	integerTable(&b, &vnni, "Accumulate", weightDigits)
 	table(&b, &halves, "scores", "scoresKernel")
 	table(&b, &turnwise, "accumulate", "accumulateKernel")
 	text, err := format.Source(b.Bytes())
@@ -43,15 +42,18 @@ func table(b *bytes.Buffer, l *level, stage, kernel string) {
 	b.WriteString("}\n")
 }
 
-// integerTable is a level's kernels of integers.
-func integerTable(b *bytes.Buffer, l *level, stage string) {
-	fmt.Fprintf(b, "\nvar integer%s%s = [NumElems]blocks[integer%sKernel]{\n", stage, l.suffix, stage)
-	for _, e := range integers {
-		fmt.Fprintf(b, "%s: {", e.name)
-		for _, r := range l.blocks {
-			fmt.Fprintf(b, "%d: integer%s%sx%d%s, ", r, stage, e.name, r, l.suffix)
+// integerTable is a level's kernels of integers, one for each number of digits of what meets
+// them.
+func integerTable(b *bytes.Buffer, l *level, stage string, digits []int) {
+	for _, n := range digits {
+		fmt.Fprintf(b, "\nvar integer%s%d%s = [NumElems]blocks[integer%sKernel]{\n", stage, n, l.suffix, stage)
+		for _, e := range integers {
+			fmt.Fprintf(b, "%s: {", e.name)
+			for _, r := range l.blocks {
+				fmt.Fprintf(b, "%d: integer%s%d%sx%d%s, ", r, stage, n, e.name, r, l.suffix)
+			}
+			b.WriteString("},\n")
 		}
-		b.WriteString("},\n")
+		b.WriteString("}\n")
 	}
-	b.WriteString("}\n")
 }
