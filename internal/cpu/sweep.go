@@ -112,25 +112,28 @@ type part struct {
 
 // atOnce is how many of so many tiles are scored, or summed, by one call: all, without a
 // pause, where the rows are a kernel's; else one, which stays in the cache for the next
-// rows. Integers go tile by tile.
+// rows.
 func (c *stream) atOnce(tiles int, integer *simd.Integer) int {
-	if c.part.rows <= simd.MaxRows && integer == nil {
+	most := simd.MaxRows
+	if integer != nil {
+		most = simd.MaxIntegerRows
+	}
+	if c.part.rows <= most {
 		return tiles
 	}
 	return 1
 }
 
-// score computes the scores of n tiles from tile i on, in fixed point where that is exact
-// enough.
+// score computes the scores of n tiles from tile i on.
 func (c *stream) score(i, n int, ahead simd.Ahead) {
 	p, dim, stride, kernels := &c.part, c.job.launch.Shape.KeyDim, c.job.stride(), &c.job.kernels
-	s, scales := c.s[i*simd.TileKeys:], ofTiles(p.keys.kScale, i, n)
+	s, q, scales := c.s[i*simd.TileKeys:], c.q[p.first*dim:], ofTiles(p.keys.kScale, i, n)
 	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: ofTiles(p.keys.k, i, n)}
-	if integer := kernels.integerK; integer != nil &&
-		integer.Scores(s, stride, c.digits[p.first*simd.DigitsBytes(dim):], p.rows, dim, keys, scales, &c.left, ahead) {
+	if integer := kernels.integerK; integer != nil {
+		integer.Scores(s, stride, q, c.digits[p.first*simd.DigitsBytes(dim):], p.rows, dim, keys, scales, &c.left, ahead)
 		return
 	}
-	kernels.scores(s, stride, c.q[p.first*dim:], p.rows, dim, keys, ahead)
+	kernels.scores(s, stride, q, p.rows, dim, keys, ahead)
 	simd.ScaleScores(s, stride, p.rows, scales)
 }
 
@@ -153,23 +156,20 @@ func (c *stream) weigh() {
 	}
 }
 
-// add adds the weighted values of n tiles from tile i on to o, in fixed point as far as that
-// is exact enough.
+// add adds the weighted values of n tiles from tile i on to o.
 func (c *stream) add(i, n int, ahead simd.Ahead) {
-	p, dim, stride, kernels, done := &c.part, c.job.launch.Shape.ValueDim, c.job.stride(), &c.job.kernels, 0
+	p, dim, stride, kernels := &c.part, c.job.launch.Shape.ValueDim, c.job.stride(), &c.job.kernels
 	o, weights, alpha := c.o[p.first*dim:], c.s[i*simd.TileKeys:], c.alpha
 	if i > 0 {
 		alpha = c.ones // the sweep's first tile has come down to its m
 	}
 	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: ofTiles(p.keys.v, i, n)}
-	if c.hidden { // a score of −Inf, though visible: it has no weight, so no value
+	switch {
+	case c.hidden: // a score of −Inf, though visible: it has no weight, so no value
 		simd.AccumulateVisible(kernels.v, o, p.rows, dim, weights, stride, alpha, values, ahead)
-		return
-	}
-	if integer := kernels.integerV; integer != nil {
-		done = integer.Accumulate(o, p.rows, dim, weights, stride, alpha, values, ofTiles(p.keys.vScale, i, n), c.most[p.first:], ahead)
-	}
-	if done < p.rows {
-		kernels.accumulate(o[done*dim:], p.rows-done, dim, weights[done*stride:], stride, alpha[done:], values, ahead)
+	case kernels.integerV != nil:
+		kernels.integerV.Accumulate(o, p.rows, dim, weights, stride, alpha, values, ofTiles(p.keys.vScale, i, n), c.most[p.first:], ahead)
+	default:
+		kernels.accumulate(o, p.rows, dim, weights, stride, alpha, values, ahead)
 	}
 }

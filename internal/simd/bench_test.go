@@ -82,18 +82,15 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 	size, sweep := e.RowBytes(dim), SweepKeys(group)
 	keys := len(k) / size
 	q, o, s := make([]float32, group*dim), make([]float32, group*dim), make([]float32, group*sweep)
-	m, l, alpha, ones := make([]float32, group), make([]float32, group), make([]float32, group), make([]float32, group)
+	m, l, alpha := make([]float32, group), make([]float32, group), make([]float32, group)
 	for i := range q {
 		q[i] = 1 / float32(dim)
 	}
 	for r := range m {
-		m[r], ones[r] = float32(math.Inf(-1)), 1
+		m[r] = float32(math.Inf(-1))
 	}
 	scores, accumulate := tileSteps(e, q, group, dim, sweep)
-	list, lead, once := make([]int, sweep+2*TileKeys), Lead(e, dim, group), sweep
-	if IntegerKernels(e).Takes(dim) {
-		once = TileKeys
-	}
+	list, lead := make([]int, sweep+2*TileKeys), Lead(e, dim, group)
 	for j := 0; j < keys; j += sweep {
 		listed := min(len(list), keys-j)
 		for i := range listed {
@@ -101,16 +98,9 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 		}
 		n := min(sweep, listed)
 		next := list[min(lead, listed):min(lead+n, listed)]
-		for i := 0; i < n; i += once {
-			end := min(i+once, n)
-			scores(s[i:], Tile{k, list[i:end]}, Ahead{k, next[min(i, len(next)):min(end, len(next))], size})
-		}
+		scores(s, Tile{k, list[:n]}, Ahead{k, next, size})
 		Softmax(s, sweep, group, n, m, l, alpha)
-		for i := 0; i < n; i += TileKeys {
-			end := min(i+TileKeys, n)
-			accumulate(o, s[i:], alpha, Tile{v, list[i:end]}, Ahead{v, next[min(i, len(next)):min(end, len(next))], size})
-			copy(alpha, ones)
-		}
+		accumulate(o, s, alpha, Tile{v, list[:n]}, Ahead{v, next, size})
 	}
 }
 
@@ -121,7 +111,7 @@ func tileSteps(e Elem, q []float32, rows, dim, stride int) (scores func(s []floa
 		f.Digits(digits, q, rows, dim)
 		reach, most := Reach{math.MaxFloat32, math.MaxFloat32}, slices.Repeat([]float32{math.MaxFloat32}, rows) // as few digits as there are kernels for
 		scores = func(s []float32, k Tile, ahead Ahead) {
-			f.Scores(s, stride, digits, rows, dim, k, nil, &reach, ahead)
+			f.Scores(s, stride, q, digits, rows, dim, k, nil, &reach, ahead)
 		}
 		return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
 			f.Accumulate(o, rows, dim, p, stride, alpha, v, nil, most, ahead)

@@ -4,15 +4,58 @@
 
 #include "textflag.h"
 
-// func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x1VNNI(SB), $840-113
+TEXT ·integerAccumulate2I8x1VNNI(SB), $840-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x07, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 816(SP)
+	MOVQ    $+0, 832(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 824(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 824(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 832(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -64,6 +107,9 @@ TEXT ·integerAccumulate2I8x1VNNI(SB), $840-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -178,45 +224,7 @@ most1:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x07, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 816(SP)
-	MOVQ         $+0, 832(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 824(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 824(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 832(SP)
-
-nothingAhead:
 channels128:
 	CMPQ         808(SP), $+128
 	JLT          channels128done
@@ -240,6 +248,9 @@ channels128:
 	VMOVDQA64    Z0, Z15
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
@@ -479,6 +490,9 @@ channels64:
 	VMOVDQA64    Z0, Z7
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
@@ -641,68 +655,82 @@ full8:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones1VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales10
+	ADDQ $+256, scales+64(FP)
+
+scales10:
+	JMP tile
+
+all:
 	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead10done
+	JZ    ahead11done
 
-ahead10:
+ahead11:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead10fewer
+	JCS     ahead11fewer
 
-ahead10four:
+ahead11four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead10four
+	JCC        ahead11four
 
-ahead10fewer:
+ahead11fewer:
 	ADDQ $+4, CX
-	JZ   ahead10touched
+	JZ   ahead11touched
 
-ahead10one:
+ahead11one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead10one
+	JNZ        ahead11one
 
-ahead10touched:
+ahead11touched:
 	TESTQ SI, SI
-	JNZ   ahead10done
+	JNZ   ahead11done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead10row
+	JLT   ahead11row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead10done
+	JMP   ahead11done
 
-ahead10row:
+ahead11row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead10
+	JNZ   ahead11
 
-ahead10done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead11done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
 DATA digitOrderVNNI<>+0(SB)/4, $0x0c080400
@@ -799,15 +827,61 @@ DATA fullI8VNNI<>+24(SB)/4, $0x78787878
 DATA fullI8VNNI<>+28(SB)/4, $0x78787878
 GLOBL fullI8VNNI<>(SB), RODATA|NOPTR, $32
 
-// func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+DATA ones1VNNI<>+0(SB)/4, $0x3f800000
+GLOBL ones1VNNI<>(SB), RODATA|NOPTR, $4
+
+// func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-113
+TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1104(SP)
+	MOVQ    $+0, 1120(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1112(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1112(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1120(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -859,6 +933,9 @@ TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -900,30 +977,30 @@ TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       (BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most11
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       (DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most12
+	VMULSS       (DI)(DX*4), X7, X7
 
-most11:
+most12:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1072(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -1013,10 +1090,10 @@ most11:
 	VMOVSS       4(CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most12
+	JZ           most13
 	VMULSS       (CX)(AX*4), X6, X6
 
-most12:
+most13:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -1070,45 +1147,7 @@ most12:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1104(SP)
-	MOVQ         $+0, 1120(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1112(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1112(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1120(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1096(SP), $+64
 	JLT          channels64done
@@ -1132,63 +1171,66 @@ channels64:
 	VMOVDQA64    Z0, Z15
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1088(SP), DX
 
-keys13:
+keys14:
 	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead14done
+	JZ    ahead15done
 
-ahead14:
+ahead15:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead14fewer
+	JCS     ahead15fewer
 
-ahead14four:
+ahead15four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead14four
+	JCC        ahead15four
 
-ahead14fewer:
+ahead15fewer:
 	ADDQ $+4, R9
-	JZ   ahead14touched
+	JZ   ahead15touched
 
-ahead14one:
+ahead15one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead14one
+	JNZ        ahead15one
 
-ahead14touched:
+ahead15touched:
 	TESTQ SI, SI
-	JNZ   ahead14done
+	JNZ   ahead15done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead14row
+	JLT   ahead15row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead14done
+	JMP   ahead15done
 
-ahead14row:
+ahead15row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead14
+	JNZ   ahead15
 
-ahead14done:
+ahead15done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1230,33 +1272,15 @@ ahead14done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys13
+	JG           keys14
 	CMPQ         scales+64(FP), $+0
-	JE           full15
+	JE           full16
 	CMPQ         1088(SP), $+0
-	JNE          full15
+	JNE          full16
 	MOVQ         dim+8(FP), CX
 	MOVQ         1072(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
-
-codes16:
-	VPABSB   (AX), Y16
-	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
-	KORD     K2, K1, K1
-	ADDQ     $+32, AX
-	SUBQ     $+32, CX
-	JG       codes16
-	KORTESTD K1, K1
-	JNZ      full0of15
-	CMPL     1060(SP), $+0
-	JNE      declined
-
-full0of15:
-	MOVQ  dim+8(FP), CX
-	MOVQ  1080(SP), AX
-	XORL  DX, DX
-	KMOVD DX, K1
 
 codes17:
 	VPABSB   (AX), Y16
@@ -1266,12 +1290,30 @@ codes17:
 	SUBQ     $+32, CX
 	JG       codes17
 	KORTESTD K1, K1
-	JNZ      full1of15
+	JNZ      full0of16
+	CMPL     1060(SP), $+0
+	JNE      declined
+
+full0of16:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1080(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes18:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes18
+	KORTESTD K1, K1
+	JNZ      full1of16
 	CMPL     1068(SP), $+0
 	JNE      declined
 
-full1of15:
-full15:
+full1of16:
+full16:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -1367,79 +1409,140 @@ full15:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones2VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales19
+	ADDQ $+256, scales+64(FP)
+
+scales19:
+	JMP tile
+
+all:
 	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead18done
+	JZ    ahead20done
 
-ahead18:
+ahead20:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead18fewer
+	JCS     ahead20fewer
 
-ahead18four:
+ahead20four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead18four
+	JCC        ahead20four
 
-ahead18fewer:
+ahead20fewer:
 	ADDQ $+4, CX
-	JZ   ahead18touched
+	JZ   ahead20touched
 
-ahead18one:
+ahead20one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead18one
+	JNZ        ahead20one
 
-ahead18touched:
+ahead20touched:
 	TESTQ SI, SI
-	JNZ   ahead18done
+	JNZ   ahead20done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead18row
+	JLT   ahead20row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead18done
+	JMP   ahead20done
 
-ahead18row:
+ahead20row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead18
+	JNZ   ahead20
 
-ahead18done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead20done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+DATA ones2VNNI<>+0(SB)/4, $0x3f800000
+DATA ones2VNNI<>+4(SB)/4, $0x3f800000
+GLOBL ones2VNNI<>(SB), RODATA|NOPTR, $8
+
+// func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-113
+TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1392(SP)
+	MOVQ    $+0, 1408(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1400(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1400(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1408(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -1491,6 +1594,9 @@ TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -1532,30 +1638,30 @@ TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       (BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most19
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       (DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most21
+	VMULSS       (DI)(DX*4), X7, X7
 
-most19:
+most21:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1352(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -1629,30 +1735,30 @@ most19:
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       4(BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most20
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       4(DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most22
+	VMULSS       (DI)(DX*4), X7, X7
 
-most20:
+most22:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1360(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -1742,10 +1848,10 @@ most20:
 	VMOVSS       8(CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most21
+	JZ           most23
 	VMULSS       (CX)(AX*4), X6, X6
 
-most21:
+most23:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -1799,45 +1905,7 @@ most21:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1392(SP)
-	MOVQ         $+0, 1408(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1400(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1400(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1408(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1384(SP), $+64
 	JLT          channels64done
@@ -1869,63 +1937,66 @@ channels64:
 	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys22:
+keys24:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead23done
+	JZ    ahead25done
 
-ahead23:
+ahead25:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead23fewer
+	JCS     ahead25fewer
 
-ahead23four:
+ahead25four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead23four
+	JCC        ahead25four
 
-ahead23fewer:
+ahead25fewer:
 	ADDQ $+4, R9
-	JZ   ahead23touched
+	JZ   ahead25touched
 
-ahead23one:
+ahead25one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead23one
+	JNZ        ahead25one
 
-ahead23touched:
+ahead25touched:
 	TESTQ SI, SI
-	JNZ   ahead23done
+	JNZ   ahead25done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead23row
+	JLT   ahead25row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead23done
+	JMP   ahead25done
 
-ahead23row:
+ahead25row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead23
+	JNZ   ahead25
 
-ahead23done:
+ahead25done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1979,51 +2050,15 @@ ahead23done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys22
+	JG           keys24
 	CMPQ         scales+64(FP), $+0
-	JE           full24
+	JE           full26
 	CMPQ         1376(SP), $+0
-	JNE          full24
+	JNE          full26
 	MOVQ         dim+8(FP), CX
 	MOVQ         1352(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
-
-codes25:
-	VPABSB   (AX), Y24
-	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
-	KORD     K2, K1, K1
-	ADDQ     $+32, AX
-	SUBQ     $+32, CX
-	JG       codes25
-	KORTESTD K1, K1
-	JNZ      full0of24
-	CMPL     1332(SP), $+0
-	JNE      declined
-
-full0of24:
-	MOVQ  dim+8(FP), CX
-	MOVQ  1360(SP), AX
-	XORL  DX, DX
-	KMOVD DX, K1
-
-codes26:
-	VPABSB   (AX), Y24
-	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
-	KORD     K2, K1, K1
-	ADDQ     $+32, AX
-	SUBQ     $+32, CX
-	JG       codes26
-	KORTESTD K1, K1
-	JNZ      full1of24
-	CMPL     1340(SP), $+0
-	JNE      declined
-
-full1of24:
-	MOVQ  dim+8(FP), CX
-	MOVQ  1368(SP), AX
-	XORL  DX, DX
-	KMOVD DX, K1
 
 codes27:
 	VPABSB   (AX), Y24
@@ -2033,12 +2068,48 @@ codes27:
 	SUBQ     $+32, CX
 	JG       codes27
 	KORTESTD K1, K1
-	JNZ      full2of24
+	JNZ      full0of26
+	CMPL     1332(SP), $+0
+	JNE      declined
+
+full0of26:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1360(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes28:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes28
+	KORTESTD K1, K1
+	JNZ      full1of26
+	CMPL     1340(SP), $+0
+	JNE      declined
+
+full1of26:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1368(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes29:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes29
+	KORTESTD K1, K1
+	JNZ      full2of26
 	CMPL     1348(SP), $+0
 	JNE      declined
 
-full2of24:
-full24:
+full2of26:
+full26:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2177,79 +2248,142 @@ full24:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones3VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales30
+	ADDQ $+256, scales+64(FP)
+
+scales30:
+	JMP tile
+
+all:
 	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead28done
+	JZ    ahead31done
 
-ahead28:
+ahead31:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead28fewer
+	JCS     ahead31fewer
 
-ahead28four:
+ahead31four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead28four
+	JCC        ahead31four
 
-ahead28fewer:
+ahead31fewer:
 	ADDQ $+4, CX
-	JZ   ahead28touched
+	JZ   ahead31touched
 
-ahead28one:
+ahead31one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead28one
+	JNZ        ahead31one
 
-ahead28touched:
+ahead31touched:
 	TESTQ SI, SI
-	JNZ   ahead28done
+	JNZ   ahead31done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead28row
+	JLT   ahead31row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead28done
+	JMP   ahead31done
 
-ahead28row:
+ahead31row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead28
+	JNZ   ahead31
 
-ahead28done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead31done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+DATA ones3VNNI<>+0(SB)/4, $0x3f800000
+DATA ones3VNNI<>+4(SB)/4, $0x3f800000
+DATA ones3VNNI<>+8(SB)/4, $0x3f800000
+GLOBL ones3VNNI<>(SB), RODATA|NOPTR, $12
+
+// func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x4VNNI(SB), $1704-113
+TEXT ·integerAccumulate2I8x4VNNI(SB), $1704-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	ADDQ    AX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1680(SP)
+	MOVQ    $+0, 1696(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1688(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1688(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1696(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -2301,6 +2435,9 @@ TEXT ·integerAccumulate2I8x4VNNI(SB), $1704-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -2342,30 +2479,30 @@ TEXT ·integerAccumulate2I8x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       (BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most29
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       (DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most32
+	VMULSS       (DI)(DX*4), X7, X7
 
-most29:
+most32:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1632(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -2439,30 +2576,30 @@ most29:
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       4(BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most30
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       4(DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most33
+	VMULSS       (DI)(DX*4), X7, X7
 
-most30:
+most33:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1640(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -2536,30 +2673,30 @@ most30:
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       8(BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most31
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       8(DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most34
+	VMULSS       (DI)(DX*4), X7, X7
 
-most31:
+most34:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1648(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -2649,10 +2786,10 @@ most31:
 	VMOVSS       12(CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most32
+	JZ           most35
 	VMULSS       (CX)(AX*4), X6, X6
 
-most32:
+most35:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -2706,46 +2843,7 @@ most32:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1672(SP)
 	MOVQ         $+0, 1664(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	ADDQ         AX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1680(SP)
-	MOVQ         $+0, 1696(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1688(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1688(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1696(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1672(SP), $+64
 	JLT          channels64done
@@ -2769,63 +2867,66 @@ channels64:
 	VMOVDQA64    Z0, Z15
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys33:
+keys36:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead34done
+	JZ    ahead37done
 
-ahead34:
+ahead37:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead34fewer
+	JCS     ahead37fewer
 
-ahead34four:
+ahead37four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead34four
+	JCC        ahead37four
 
-ahead34fewer:
+ahead37fewer:
 	ADDQ $+4, R9
-	JZ   ahead34touched
+	JZ   ahead37touched
 
-ahead34one:
+ahead37one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead34one
+	JNZ        ahead37one
 
-ahead34touched:
+ahead37touched:
 	TESTQ SI, SI
-	JNZ   ahead34done
+	JNZ   ahead37done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead34row
+	JLT   ahead37row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead34done
+	JMP   ahead37done
 
-ahead34row:
+ahead37row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead34
+	JNZ   ahead37
 
-ahead34done:
+ahead37done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2867,69 +2968,15 @@ ahead34done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys33
+	JG           keys36
 	CMPQ         scales+64(FP), $+0
-	JE           full35
+	JE           full38
 	CMPQ         1664(SP), $+0
-	JNE          full35
+	JNE          full38
 	MOVQ         dim+8(FP), CX
 	MOVQ         1632(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
-
-codes36:
-	VPABSB   (AX), Y16
-	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
-	KORD     K2, K1, K1
-	ADDQ     $+32, AX
-	SUBQ     $+32, CX
-	JG       codes36
-	KORTESTD K1, K1
-	JNZ      full0of35
-	CMPL     1604(SP), $+0
-	JNE      declined
-
-full0of35:
-	MOVQ  dim+8(FP), CX
-	MOVQ  1640(SP), AX
-	XORL  DX, DX
-	KMOVD DX, K1
-
-codes37:
-	VPABSB   (AX), Y16
-	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
-	KORD     K2, K1, K1
-	ADDQ     $+32, AX
-	SUBQ     $+32, CX
-	JG       codes37
-	KORTESTD K1, K1
-	JNZ      full1of35
-	CMPL     1612(SP), $+0
-	JNE      declined
-
-full1of35:
-	MOVQ  dim+8(FP), CX
-	MOVQ  1648(SP), AX
-	XORL  DX, DX
-	KMOVD DX, K1
-
-codes38:
-	VPABSB   (AX), Y16
-	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
-	KORD     K2, K1, K1
-	ADDQ     $+32, AX
-	SUBQ     $+32, CX
-	JG       codes38
-	KORTESTD K1, K1
-	JNZ      full2of35
-	CMPL     1620(SP), $+0
-	JNE      declined
-
-full2of35:
-	MOVQ  dim+8(FP), CX
-	MOVQ  1656(SP), AX
-	XORL  DX, DX
-	KMOVD DX, K1
 
 codes39:
 	VPABSB   (AX), Y16
@@ -2939,12 +2986,66 @@ codes39:
 	SUBQ     $+32, CX
 	JG       codes39
 	KORTESTD K1, K1
-	JNZ      full3of35
+	JNZ      full0of38
+	CMPL     1604(SP), $+0
+	JNE      declined
+
+full0of38:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1640(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes40:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes40
+	KORTESTD K1, K1
+	JNZ      full1of38
+	CMPL     1612(SP), $+0
+	JNE      declined
+
+full1of38:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1648(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes41:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes41
+	KORTESTD K1, K1
+	JNZ      full2of38
+	CMPL     1620(SP), $+0
+	JNE      declined
+
+full2of38:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1656(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes42:
+	VPABSB   (AX), Y16
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y16, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes42
+	KORTESTD K1, K1
+	JNZ      full3of38
 	CMPL     1628(SP), $+0
 	JNE      declined
 
-full3of35:
-full35:
+full3of38:
+full38:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -3054,63 +3155,66 @@ full35:
 	VMOVDQA64    Z0, Z15
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys40:
+keys43:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead41done
+	JZ    ahead44done
 
-ahead41:
+ahead44:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead41fewer
+	JCS     ahead44fewer
 
-ahead41four:
+ahead44four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead41four
+	JCC        ahead44four
 
-ahead41fewer:
+ahead44fewer:
 	ADDQ $+4, R9
-	JZ   ahead41touched
+	JZ   ahead44touched
 
-ahead41one:
+ahead44one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead41one
+	JNZ        ahead44one
 
-ahead41touched:
+ahead44touched:
 	TESTQ SI, SI
-	JNZ   ahead41done
+	JNZ   ahead44done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead41row
+	JLT   ahead44row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead41done
+	JMP   ahead44done
 
-ahead41row:
+ahead44row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead41
+	JNZ   ahead44
 
-ahead41done:
+ahead44done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -3152,7 +3256,7 @@ ahead41done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys40
+	JG           keys43
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -3250,79 +3354,142 @@ ahead41done:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones4VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales45
+	ADDQ $+256, scales+64(FP)
+
+scales45:
+	JMP tile
+
+all:
 	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead42done
+	JZ    ahead46done
 
-ahead42:
+ahead46:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead42fewer
+	JCS     ahead46fewer
 
-ahead42four:
+ahead46four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead42four
+	JCC        ahead46four
 
-ahead42fewer:
+ahead46fewer:
 	ADDQ $+4, CX
-	JZ   ahead42touched
+	JZ   ahead46touched
 
-ahead42one:
+ahead46one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead42one
+	JNZ        ahead46one
 
-ahead42touched:
+ahead46touched:
 	TESTQ SI, SI
-	JNZ   ahead42done
+	JNZ   ahead46done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead42row
+	JLT   ahead46row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead42done
+	JMP   ahead46done
 
-ahead42row:
+ahead46row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead42
+	JNZ   ahead46
 
-ahead42done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead46done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+DATA ones4VNNI<>+0(SB)/4, $0x3f800000
+DATA ones4VNNI<>+4(SB)/4, $0x3f800000
+DATA ones4VNNI<>+8(SB)/4, $0x3f800000
+DATA ones4VNNI<>+12(SB)/4, $0x3f800000
+GLOBL ones4VNNI<>(SB), RODATA|NOPTR, $16
+
+// func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x1VNNI(SB), $840-113
+TEXT ·integerAccumulate2I4x1VNNI(SB), $840-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x07, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 816(SP)
+	MOVQ    $+0, 832(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 824(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 824(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 832(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -3374,6 +3541,9 @@ TEXT ·integerAccumulate2I4x1VNNI(SB), $840-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -3431,10 +3601,10 @@ TEXT ·integerAccumulate2I4x1VNNI(SB), $840-113
 	VMOVSS       (CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most43
+	JZ           most47
 	VMULSS       (CX)(AX*4), X6, X6
 
-most43:
+most47:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -3503,45 +3673,7 @@ most43:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x07, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 816(SP)
-	MOVQ         $+0, 832(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 824(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 824(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 832(SP)
-
-nothingAhead:
 channels128:
 	CMPQ         808(SP), $+128
 	JLT          channels128done
@@ -3569,63 +3701,66 @@ channels128:
 	VPBROADCASTD X16, Z16
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys44:
+keys48:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead45done
+	JZ    ahead49done
 
-ahead45:
+ahead49:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead45fewer
+	JCS     ahead49fewer
 
-ahead45four:
+ahead49four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead45four
+	JCC        ahead49four
 
-ahead45fewer:
+ahead49fewer:
 	ADDQ $+4, R9
-	JZ   ahead45touched
+	JZ   ahead49touched
 
-ahead45one:
+ahead49one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead45one
+	JNZ        ahead49one
 
-ahead45touched:
+ahead49touched:
 	TESTQ SI, SI
-	JNZ   ahead45done
+	JNZ   ahead49done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead45row
+	JLT   ahead49row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead45done
+	JMP   ahead49done
 
-ahead45row:
+ahead49row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead45
+	JNZ   ahead49
 
-ahead45done:
+ahead49done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y18
 	MOVQ            8(CX), R8
@@ -3689,17 +3824,17 @@ ahead45done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys44
+	JG              keys48
 	CMPQ            scales+64(FP), $+0
-	JE              full46
+	JE              full50
 	CMPQ            800(SP), $+0
-	JNE             full46
+	JNE             full50
 	MOVQ            dim+8(FP), CX
 	MOVQ            792(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes47:
+codes51:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -3715,14 +3850,14 @@ codes47:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes47
+	JG              codes51
 	KORTESTD        K1, K1
-	JNZ             full0of46
+	JNZ             full0of50
 	CMPL            788(SP), $+0
 	JNE             declined
 
-full0of46:
-full46:
+full0of50:
+full50:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -3830,63 +3965,66 @@ channels64:
 	VPBROADCASTD X8, Z8
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z9
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys48:
+keys52:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead49done
+	JZ    ahead53done
 
-ahead49:
+ahead53:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead49fewer
+	JCS     ahead53fewer
 
-ahead49four:
+ahead53four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead49four
+	JCC        ahead53four
 
-ahead49fewer:
+ahead53fewer:
 	ADDQ $+4, R9
-	JZ   ahead49touched
+	JZ   ahead53touched
 
-ahead49one:
+ahead53one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead49one
+	JNZ        ahead53one
 
-ahead49touched:
+ahead53touched:
 	TESTQ SI, SI
-	JNZ   ahead49done
+	JNZ   ahead53done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead49row
+	JLT   ahead53row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead49done
+	JMP   ahead53done
 
-ahead49row:
+ahead53row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead49
+	JNZ   ahead53
 
-ahead49done:
+ahead53done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y10
 	MOVQ            8(CX), R8
@@ -3920,17 +4058,17 @@ ahead49done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys48
+	JG              keys52
 	CMPQ            scales+64(FP), $+0
-	JE              full50
+	JE              full54
 	CMPQ            800(SP), $+0
-	JNE             full50
+	JNE             full54
 	MOVQ            dim+8(FP), CX
 	MOVQ            792(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes51:
+codes55:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X8
 	VPBROADCASTD    X8, Z9
@@ -3946,14 +4084,14 @@ codes51:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes51
+	JG              codes55
 	KORTESTD        K1, K1
-	JNZ             full0of50
+	JNZ             full0of54
 	CMPL            788(SP), $+0
 	JNE             declined
 
-full0of50:
-full50:
+full0of54:
+full54:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -4006,68 +4144,82 @@ full50:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones1VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales56
+	ADDQ $+256, scales+64(FP)
+
+scales56:
+	JMP tile
+
+all:
 	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead52done
+	JZ    ahead57done
 
-ahead52:
+ahead57:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead52fewer
+	JCS     ahead57fewer
 
-ahead52four:
+ahead57four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead52four
+	JCC        ahead57four
 
-ahead52fewer:
+ahead57fewer:
 	ADDQ $+4, CX
-	JZ   ahead52touched
+	JZ   ahead57touched
 
-ahead52one:
+ahead57one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead52one
+	JNZ        ahead57one
 
-ahead52touched:
+ahead57touched:
 	TESTQ SI, SI
-	JNZ   ahead52done
+	JNZ   ahead57done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead52row
+	JLT   ahead57row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead52done
+	JMP   ahead57done
 
-ahead52row:
+ahead57row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead52
+	JNZ   ahead57
 
-ahead52done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead57done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
 DATA pairOrderVNNI<>+0(SB)/4, $0x21012000
@@ -4150,15 +4302,58 @@ DATA alternateSecondVNNI<>+56(SB)/4, $0x0000000f
 DATA alternateSecondVNNI<>+60(SB)/4, $0x0000001f
 GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
 
-// func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-113
+TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1104(SP)
+	MOVQ    $+0, 1120(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1112(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1112(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1120(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -4210,6 +4405,9 @@ TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -4251,30 +4449,30 @@ TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       (BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most53
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       (DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most58
+	VMULSS       (DI)(DX*4), X7, X7
 
-most53:
+most58:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1072(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -4379,10 +4577,10 @@ most53:
 	VMOVSS       4(CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most54
+	JZ           most59
 	VMULSS       (CX)(AX*4), X6, X6
 
-most54:
+most59:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -4451,45 +4649,7 @@ most54:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1104(SP)
-	MOVQ         $+0, 1120(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1112(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1112(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1120(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1096(SP), $+64
 	JLT          channels64done
@@ -4517,63 +4677,66 @@ channels64:
 	VPBROADCASTD X16, Z16
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1088(SP), DX
 
-keys55:
+keys60:
 	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead56done
+	JZ    ahead61done
 
-ahead56:
+ahead61:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead56fewer
+	JCS     ahead61fewer
 
-ahead56four:
+ahead61four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead56four
+	JCC        ahead61four
 
-ahead56fewer:
+ahead61fewer:
 	ADDQ $+4, R9
-	JZ   ahead56touched
+	JZ   ahead61touched
 
-ahead56one:
+ahead61one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead56one
+	JNZ        ahead61one
 
-ahead56touched:
+ahead61touched:
 	TESTQ SI, SI
-	JNZ   ahead56done
+	JNZ   ahead61done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead56row
+	JLT   ahead61row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead56done
+	JMP   ahead61done
 
-ahead56row:
+ahead61row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead56
+	JNZ   ahead61
 
-ahead56done:
+ahead61done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y18
 	MOVQ            8(CX), R8
@@ -4619,17 +4782,17 @@ ahead56done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys55
+	JG              keys60
 	CMPQ            scales+64(FP), $+0
-	JE              full57
+	JE              full62
 	CMPQ            1088(SP), $+0
-	JNE             full57
+	JNE             full62
 	MOVQ            dim+8(FP), CX
 	MOVQ            1072(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes58:
+codes63:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -4645,19 +4808,19 @@ codes58:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes58
+	JG              codes63
 	KORTESTD        K1, K1
-	JNZ             full0of57
+	JNZ             full0of62
 	CMPL            1060(SP), $+0
 	JNE             declined
 
-full0of57:
+full0of62:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1080(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes59:
+codes64:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -4673,14 +4836,14 @@ codes59:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes59
+	JG              codes64
 	KORTESTD        K1, K1
-	JNZ             full1of57
+	JNZ             full1of62
 	CMPL            1068(SP), $+0
 	JNE             declined
 
-full1of57:
-full57:
+full1of62:
+full62:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -4776,79 +4939,136 @@ full57:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones2VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales65
+	ADDQ $+256, scales+64(FP)
+
+scales65:
+	JMP tile
+
+all:
 	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead60done
+	JZ    ahead66done
 
-ahead60:
+ahead66:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead60fewer
+	JCS     ahead66fewer
 
-ahead60four:
+ahead66four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead60four
+	JCC        ahead66four
 
-ahead60fewer:
+ahead66fewer:
 	ADDQ $+4, CX
-	JZ   ahead60touched
+	JZ   ahead66touched
 
-ahead60one:
+ahead66one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead60one
+	JNZ        ahead66one
 
-ahead60touched:
+ahead66touched:
 	TESTQ SI, SI
-	JNZ   ahead60done
+	JNZ   ahead66done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead60row
+	JLT   ahead66row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead60done
+	JMP   ahead66done
 
-ahead60row:
+ahead66row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead60
+	JNZ   ahead66
 
-ahead60done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead66done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-113
+TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1392(SP)
+	MOVQ    $+0, 1408(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1400(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1400(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1408(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -4900,6 +5120,9 @@ TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -4941,30 +5164,30 @@ TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       (BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most61
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       (DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most67
+	VMULSS       (DI)(DX*4), X7, X7
 
-most61:
+most67:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1352(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -5053,30 +5276,30 @@ most61:
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       4(BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most62
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       4(DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most68
+	VMULSS       (DI)(DX*4), X7, X7
 
-most62:
+most68:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1360(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -5181,10 +5404,10 @@ most62:
 	VMOVSS       8(CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most63
+	JZ           most69
 	VMULSS       (CX)(AX*4), X6, X6
 
-most63:
+most69:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -5253,45 +5476,7 @@ most63:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1392(SP)
-	MOVQ         $+0, 1408(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1400(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1400(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1408(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1384(SP), $+64
 	JLT          channels64done
@@ -5327,63 +5512,66 @@ channels64:
 	VPBROADCASTD X24, Z24
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys64:
+keys70:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead65done
+	JZ    ahead71done
 
-ahead65:
+ahead71:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead65fewer
+	JCS     ahead71fewer
 
-ahead65four:
+ahead71four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead65four
+	JCC        ahead71four
 
-ahead65fewer:
+ahead71fewer:
 	ADDQ $+4, R9
-	JZ   ahead65touched
+	JZ   ahead71touched
 
-ahead65one:
+ahead71one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead65one
+	JNZ        ahead71one
 
-ahead65touched:
+ahead71touched:
 	TESTQ SI, SI
-	JNZ   ahead65done
+	JNZ   ahead71done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead65row
+	JLT   ahead71row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead65done
+	JMP   ahead71done
 
-ahead65row:
+ahead71row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead65
+	JNZ   ahead71
 
-ahead65done:
+ahead71done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -5441,17 +5629,17 @@ ahead65done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys64
+	JG              keys70
 	CMPQ            scales+64(FP), $+0
-	JE              full66
+	JE              full72
 	CMPQ            1376(SP), $+0
-	JNE             full66
+	JNE             full72
 	MOVQ            dim+8(FP), CX
 	MOVQ            1352(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes67:
+codes73:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -5467,19 +5655,19 @@ codes67:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes67
+	JG              codes73
 	KORTESTD        K1, K1
-	JNZ             full0of66
+	JNZ             full0of72
 	CMPL            1332(SP), $+0
 	JNE             declined
 
-full0of66:
+full0of72:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1360(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes68:
+codes74:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -5495,19 +5683,19 @@ codes68:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes68
+	JG              codes74
 	KORTESTD        K1, K1
-	JNZ             full1of66
+	JNZ             full1of72
 	CMPL            1340(SP), $+0
 	JNE             declined
 
-full1of66:
+full1of72:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1368(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes69:
+codes75:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -5523,14 +5711,14 @@ codes69:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes69
+	JG              codes75
 	KORTESTD        K1, K1
-	JNZ             full2of66
+	JNZ             full2of72
 	CMPL            1348(SP), $+0
 	JNE             declined
 
-full2of66:
-full66:
+full2of72:
+full72:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -5669,79 +5857,137 @@ full66:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones3VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales76
+	ADDQ $+256, scales+64(FP)
+
+scales76:
+	JMP tile
+
+all:
 	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead70done
+	JZ    ahead77done
 
-ahead70:
+ahead77:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead70fewer
+	JCS     ahead77fewer
 
-ahead70four:
+ahead77four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead70four
+	JCC        ahead77four
 
-ahead70fewer:
+ahead77fewer:
 	ADDQ $+4, CX
-	JZ   ahead70touched
+	JZ   ahead77touched
 
-ahead70one:
+ahead77one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead70one
+	JNZ        ahead77one
 
-ahead70touched:
+ahead77touched:
 	TESTQ SI, SI
-	JNZ   ahead70done
+	JNZ   ahead77done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead70row
+	JLT   ahead77row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead70done
+	JMP   ahead77done
 
-ahead70row:
+ahead77row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead70
+	JNZ   ahead77
 
-ahead70done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead77done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x4VNNI(SB), $1704-113
+TEXT ·integerAccumulate2I4x4VNNI(SB), $1704-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	ADDQ    AX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1680(SP)
+	MOVQ    $+0, 1696(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1688(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1688(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1696(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -5793,6 +6039,9 @@ TEXT ·integerAccumulate2I4x4VNNI(SB), $1704-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -5834,30 +6083,30 @@ TEXT ·integerAccumulate2I4x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       (BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most71
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       (DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most78
+	VMULSS       (DI)(DX*4), X7, X7
 
-most71:
+most78:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1632(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -5946,30 +6195,30 @@ most71:
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       4(BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most72
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       4(DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most79
+	VMULSS       (DI)(DX*4), X7, X7
 
-most72:
+most79:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1640(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -6058,30 +6307,30 @@ most72:
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	MOVQ         most+72(FP), BX
-	VMOVSS       8(BX), X7
-	MOVQ         scales+64(FP), BX
-	TESTQ        BX, BX
-	JZ           most73
-	VMULSS       (BX)(DX*4), X7, X7
+	MOVQ         most+72(FP), DI
+	VMOVSS       8(DI), X7
+	MOVQ         scales+64(FP), DI
+	TESTQ        DI, DI
+	JZ           most80
+	VMULSS       (DI)(DX*4), X7, X7
 
-most73:
+most80:
 	VUCOMISS     X6, X7
 	JCS          declined
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1648(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -6186,10 +6435,10 @@ most73:
 	VMOVSS       12(CX), X6
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
-	JZ           most74
+	JZ           most81
 	VMULSS       (CX)(AX*4), X6, X6
 
-most74:
+most81:
 	VUCOMISS     X0, X6
 	JCS          declined
 	LEAQ         (SP), CX
@@ -6258,46 +6507,7 @@ most74:
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1672(SP)
 	MOVQ         $+0, 1664(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	ADDQ         AX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1680(SP)
-	MOVQ         $+0, 1696(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1688(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1688(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1696(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1672(SP), $+64
 	JLT          channels64done
@@ -6325,63 +6535,66 @@ channels64:
 	VPBROADCASTD X16, Z16
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys75:
+keys82:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead76done
+	JZ    ahead83done
 
-ahead76:
+ahead83:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead76fewer
+	JCS     ahead83fewer
 
-ahead76four:
+ahead83four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead76four
+	JCC        ahead83four
 
-ahead76fewer:
+ahead83fewer:
 	ADDQ $+4, R9
-	JZ   ahead76touched
+	JZ   ahead83touched
 
-ahead76one:
+ahead83one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead76one
+	JNZ        ahead83one
 
-ahead76touched:
+ahead83touched:
 	TESTQ SI, SI
-	JNZ   ahead76done
+	JNZ   ahead83done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead76row
+	JLT   ahead83row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead76done
+	JMP   ahead83done
 
-ahead76row:
+ahead83row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead76
+	JNZ   ahead83
 
-ahead76done:
+ahead83done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y18
 	MOVQ            8(CX), R8
@@ -6427,17 +6640,17 @@ ahead76done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys75
+	JG              keys82
 	CMPQ            scales+64(FP), $+0
-	JE              full77
+	JE              full84
 	CMPQ            1664(SP), $+0
-	JNE             full77
+	JNE             full84
 	MOVQ            dim+8(FP), CX
 	MOVQ            1632(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes78:
+codes85:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -6453,19 +6666,19 @@ codes78:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes78
+	JG              codes85
 	KORTESTD        K1, K1
-	JNZ             full0of77
+	JNZ             full0of84
 	CMPL            1604(SP), $+0
 	JNE             declined
 
-full0of77:
+full0of84:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1640(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes79:
+codes86:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -6481,19 +6694,19 @@ codes79:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes79
+	JG              codes86
 	KORTESTD        K1, K1
-	JNZ             full1of77
+	JNZ             full1of84
 	CMPL            1612(SP), $+0
 	JNE             declined
 
-full1of77:
+full1of84:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1648(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes80:
+codes87:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -6509,19 +6722,19 @@ codes80:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes80
+	JG              codes87
 	KORTESTD        K1, K1
-	JNZ             full2of77
+	JNZ             full2of84
 	CMPL            1620(SP), $+0
 	JNE             declined
 
-full2of77:
+full2of84:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1656(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes81:
+codes88:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X16
 	VPBROADCASTD    X16, Z17
@@ -6537,14 +6750,14 @@ codes81:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes81
+	JG              codes88
 	KORTESTD        K1, K1
-	JNZ             full3of77
+	JNZ             full3of84
 	CMPL            1628(SP), $+0
 	JNE             declined
 
-full3of77:
-full77:
+full3of84:
+full84:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -6658,63 +6871,66 @@ full77:
 	VPBROADCASTD X16, Z16
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z17
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys82:
+keys89:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead83done
+	JZ    ahead90done
 
-ahead83:
+ahead90:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead83fewer
+	JCS     ahead90fewer
 
-ahead83four:
+ahead90four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead83four
+	JCC        ahead90four
 
-ahead83fewer:
+ahead90fewer:
 	ADDQ $+4, R9
-	JZ   ahead83touched
+	JZ   ahead90touched
 
-ahead83one:
+ahead90one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead83one
+	JNZ        ahead90one
 
-ahead83touched:
+ahead90touched:
 	TESTQ SI, SI
-	JNZ   ahead83done
+	JNZ   ahead90done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead83row
+	JLT   ahead90row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead83done
+	JMP   ahead90done
 
-ahead83row:
+ahead90row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead83
+	JNZ   ahead90
 
-ahead83done:
+ahead90done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y18
 	MOVQ            8(CX), R8
@@ -6760,7 +6976,7 @@ ahead83done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys82
+	JG              keys89
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -6858,79 +7074,136 @@ ahead83done:
 	JMP             channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones4VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales91
+	ADDQ $+256, scales+64(FP)
+
+scales91:
+	JMP tile
+
+all:
 	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead84done
+	JZ    ahead92done
 
-ahead84:
+ahead92:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead84fewer
+	JCS     ahead92fewer
 
-ahead84four:
+ahead92four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead84four
+	JCC        ahead92four
 
-ahead84fewer:
+ahead92fewer:
 	ADDQ $+4, CX
-	JZ   ahead84touched
+	JZ   ahead92touched
 
-ahead84one:
+ahead92one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead84one
+	JNZ        ahead92one
 
-ahead84touched:
+ahead92touched:
 	TESTQ SI, SI
-	JNZ   ahead84done
+	JNZ   ahead92done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead84row
+	JLT   ahead92row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead84done
+	JMP   ahead92done
 
-ahead84row:
+ahead92row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead84
+	JNZ   ahead92
 
-ahead84done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead92done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x1VNNI(SB), $840-113
+TEXT ·integerAccumulate3I8x1VNNI(SB), $840-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x07, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 816(SP)
+	MOVQ    $+0, 832(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 824(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 824(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 832(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -6982,6 +7255,9 @@ TEXT ·integerAccumulate3I8x1VNNI(SB), $840-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -7075,45 +7351,7 @@ TEXT ·integerAccumulate3I8x1VNNI(SB), $840-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x07, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 816(SP)
-	MOVQ         $+0, 832(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 824(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 824(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 832(SP)
-
-nothingAhead:
 channels128:
 	CMPQ         808(SP), $+128
 	JLT          channels128done
@@ -7145,63 +7383,66 @@ channels128:
 	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys85:
+keys93:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead86done
+	JZ    ahead94done
 
-ahead86:
+ahead94:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead86fewer
+	JCS     ahead94fewer
 
-ahead86four:
+ahead94four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead86four
+	JCC        ahead94four
 
-ahead86fewer:
+ahead94fewer:
 	ADDQ $+4, R9
-	JZ   ahead86touched
+	JZ   ahead94touched
 
-ahead86one:
+ahead94one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead86one
+	JNZ        ahead94one
 
-ahead86touched:
+ahead94touched:
 	TESTQ SI, SI
-	JNZ   ahead86done
+	JNZ   ahead94done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead86row
+	JLT   ahead94row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead86done
+	JMP   ahead94done
 
-ahead86row:
+ahead94row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead86
+	JNZ   ahead94
 
-ahead86done:
+ahead94done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -7269,30 +7510,30 @@ ahead86done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys85
+	JG           keys93
 	CMPQ         scales+64(FP), $+0
-	JE           full87
+	JE           full95
 	CMPQ         800(SP), $+0
-	JNE          full87
+	JNE          full95
 	MOVQ         dim+8(FP), CX
 	MOVQ         792(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes88:
+codes96:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes88
+	JG       codes96
 	KORTESTD K1, K1
-	JNZ      full0of87
+	JNZ      full0of95
 	CMPL     788(SP), $+0
 	JNE      declined
 
-full0of87:
-full87:
+full0of95:
+full95:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -7440,63 +7681,66 @@ channels64:
 	VMOVDQA64    Z0, Z11
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys89:
+keys97:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead90done
+	JZ    ahead98done
 
-ahead90:
+ahead98:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead90fewer
+	JCS     ahead98fewer
 
-ahead90four:
+ahead98four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead90four
+	JCC        ahead98four
 
-ahead90fewer:
+ahead98fewer:
 	ADDQ $+4, R9
-	JZ   ahead90touched
+	JZ   ahead98touched
 
-ahead90one:
+ahead98one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead90one
+	JNZ        ahead98one
 
-ahead90touched:
+ahead98touched:
 	TESTQ SI, SI
-	JNZ   ahead90done
+	JNZ   ahead98done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead90row
+	JLT   ahead98row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead90done
+	JMP   ahead98done
 
-ahead90row:
+ahead98row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead90
+	JNZ   ahead98
 
-ahead90done:
+ahead98done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -7532,30 +7776,30 @@ ahead90done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys89
+	JG           keys97
 	CMPQ         scales+64(FP), $+0
-	JE           full91
+	JE           full99
 	CMPQ         800(SP), $+0
-	JNE          full91
+	JNE          full99
 	MOVQ         dim+8(FP), CX
 	MOVQ         792(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes92:
+codes100:
 	VPABSB   (AX), Y12
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y12, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes92
+	JG       codes100
 	KORTESTD K1, K1
-	JNZ      full0of91
+	JNZ      full0of99
 	CMPL     788(SP), $+0
 	JNE      declined
 
-full0of91:
-full91:
+full0of99:
+full99:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -7628,79 +7872,136 @@ full91:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones1VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales101
+	ADDQ $+256, scales+64(FP)
+
+scales101:
+	JMP tile
+
+all:
 	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead93done
+	JZ    ahead102done
 
-ahead93:
+ahead102:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead93fewer
+	JCS     ahead102fewer
 
-ahead93four:
+ahead102four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead93four
+	JCC        ahead102four
 
-ahead93fewer:
+ahead102fewer:
 	ADDQ $+4, CX
-	JZ   ahead93touched
+	JZ   ahead102touched
 
-ahead93one:
+ahead102one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead93one
+	JNZ        ahead102one
 
-ahead93touched:
+ahead102touched:
 	TESTQ SI, SI
-	JNZ   ahead93done
+	JNZ   ahead102done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead93row
+	JLT   ahead102row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead93done
+	JMP   ahead102done
 
-ahead93row:
+ahead102row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead93
+	JNZ   ahead102
 
-ahead93done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead102done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-113
+TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1104(SP)
+	MOVQ    $+0, 1120(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1112(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1112(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1120(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -7752,6 +8053,9 @@ TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -7793,20 +8097,20 @@ TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1072(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -7921,45 +8225,7 @@ TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1104(SP)
-	MOVQ         $+0, 1120(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1112(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1112(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1120(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1096(SP), $+64
 	JLT          channels64done
@@ -7991,63 +8257,66 @@ channels64:
 	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1088(SP), DX
 
-keys94:
+keys103:
 	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead95done
+	JZ    ahead104done
 
-ahead95:
+ahead104:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead95fewer
+	JCS     ahead104fewer
 
-ahead95four:
+ahead104four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead95four
+	JCC        ahead104four
 
-ahead95fewer:
+ahead104fewer:
 	ADDQ $+4, R9
-	JZ   ahead95touched
+	JZ   ahead104touched
 
-ahead95one:
+ahead104one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead95one
+	JNZ        ahead104one
 
-ahead95touched:
+ahead104touched:
 	TESTQ SI, SI
-	JNZ   ahead95done
+	JNZ   ahead104done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead95row
+	JLT   ahead104row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead95done
+	JMP   ahead104done
 
-ahead95row:
+ahead104row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead95
+	JNZ   ahead104
 
-ahead95done:
+ahead104done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -8101,48 +8370,48 @@ ahead95done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys94
+	JG           keys103
 	CMPQ         scales+64(FP), $+0
-	JE           full96
+	JE           full105
 	CMPQ         1088(SP), $+0
-	JNE          full96
+	JNE          full105
 	MOVQ         dim+8(FP), CX
 	MOVQ         1072(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes97:
+codes106:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes97
+	JG       codes106
 	KORTESTD K1, K1
-	JNZ      full0of96
+	JNZ      full0of105
 	CMPL     1060(SP), $+0
 	JNE      declined
 
-full0of96:
+full0of105:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1080(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes98:
+codes107:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes98
+	JG       codes107
 	KORTESTD K1, K1
-	JNZ      full1of96
+	JNZ      full1of105
 	CMPL     1068(SP), $+0
 	JNE      declined
 
-full1of96:
-full96:
+full1of105:
+full105:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -8278,79 +8547,137 @@ full96:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones2VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales108
+	ADDQ $+256, scales+64(FP)
+
+scales108:
+	JMP tile
+
+all:
 	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead99done
+	JZ    ahead109done
 
-ahead99:
+ahead109:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead99fewer
+	JCS     ahead109fewer
 
-ahead99four:
+ahead109four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead99four
+	JCC        ahead109four
 
-ahead99fewer:
+ahead109fewer:
 	ADDQ $+4, CX
-	JZ   ahead99touched
+	JZ   ahead109touched
 
-ahead99one:
+ahead109one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead99one
+	JNZ        ahead109one
 
-ahead99touched:
+ahead109touched:
 	TESTQ SI, SI
-	JNZ   ahead99done
+	JNZ   ahead109done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead99row
+	JLT   ahead109row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead99done
+	JMP   ahead109done
 
-ahead99row:
+ahead109row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead99
+	JNZ   ahead109
 
-ahead99done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead109done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-113
+TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	ADDQ    AX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1392(SP)
+	MOVQ    $+0, 1408(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1400(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1400(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1408(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -8402,6 +8729,9 @@ TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -8443,20 +8773,20 @@ TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1352(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -8519,20 +8849,20 @@ TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1360(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -8647,46 +8977,7 @@ TEXT ·integerAccumulate3I8x3VNNI(SB), $1416-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	ADDQ         AX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1392(SP)
-	MOVQ         $+0, 1408(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1400(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1400(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1408(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1384(SP), $+64
 	JLT          channels64done
@@ -8718,63 +9009,66 @@ channels64:
 	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys100:
+keys110:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead101done
+	JZ    ahead111done
 
-ahead101:
+ahead111:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead101fewer
+	JCS     ahead111fewer
 
-ahead101four:
+ahead111four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead101four
+	JCC        ahead111four
 
-ahead101fewer:
+ahead111fewer:
 	ADDQ $+4, R9
-	JZ   ahead101touched
+	JZ   ahead111touched
 
-ahead101one:
+ahead111one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead101one
+	JNZ        ahead111one
 
-ahead101touched:
+ahead111touched:
 	TESTQ SI, SI
-	JNZ   ahead101done
+	JNZ   ahead111done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead101row
+	JLT   ahead111row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead101done
+	JMP   ahead111done
 
-ahead101row:
+ahead111row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead101
+	JNZ   ahead111
 
-ahead101done:
+ahead111done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -8828,66 +9122,66 @@ ahead101done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys100
+	JG           keys110
 	CMPQ         scales+64(FP), $+0
-	JE           full102
+	JE           full112
 	CMPQ         1376(SP), $+0
-	JNE          full102
+	JNE          full112
 	MOVQ         dim+8(FP), CX
 	MOVQ         1352(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes103:
+codes113:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes103
+	JG       codes113
 	KORTESTD K1, K1
-	JNZ      full0of102
+	JNZ      full0of112
 	CMPL     1332(SP), $+0
 	JNE      declined
 
-full0of102:
+full0of112:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1360(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes104:
+codes114:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes104
+	JG       codes114
 	KORTESTD K1, K1
-	JNZ      full1of102
+	JNZ      full1of112
 	CMPL     1340(SP), $+0
 	JNE      declined
 
-full1of102:
+full1of112:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1368(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes105:
+codes115:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes105
+	JG       codes115
 	KORTESTD K1, K1
-	JNZ      full2of102
+	JNZ      full2of112
 	CMPL     1348(SP), $+0
 	JNE      declined
 
-full2of102:
-full102:
+full2of112:
+full112:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -9033,63 +9327,66 @@ full102:
 	VMOVDQA64    Z0, Z11
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys106:
+keys116:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead107done
+	JZ    ahead117done
 
-ahead107:
+ahead117:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead107fewer
+	JCS     ahead117fewer
 
-ahead107four:
+ahead117four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead107four
+	JCC        ahead117four
 
-ahead107fewer:
+ahead117fewer:
 	ADDQ $+4, R9
-	JZ   ahead107touched
+	JZ   ahead117touched
 
-ahead107one:
+ahead117one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead107one
+	JNZ        ahead117one
 
-ahead107touched:
+ahead117touched:
 	TESTQ SI, SI
-	JNZ   ahead107done
+	JNZ   ahead117done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead107row
+	JLT   ahead117row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead107done
+	JMP   ahead117done
 
-ahead107row:
+ahead117row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead107
+	JNZ   ahead117
 
-ahead107done:
+ahead117done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -9125,7 +9422,7 @@ ahead107done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys106
+	JG           keys116
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -9200,79 +9497,137 @@ ahead107done:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones3VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales118
+	ADDQ $+256, scales+64(FP)
+
+scales118:
+	JMP tile
+
+all:
 	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead108done
+	JZ    ahead119done
 
-ahead108:
+ahead119:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead108fewer
+	JCS     ahead119fewer
 
-ahead108four:
+ahead119four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead108four
+	JCC        ahead119four
 
-ahead108fewer:
+ahead119fewer:
 	ADDQ $+4, CX
-	JZ   ahead108touched
+	JZ   ahead119touched
 
-ahead108one:
+ahead119one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead108one
+	JNZ        ahead119one
 
-ahead108touched:
+ahead119touched:
 	TESTQ SI, SI
-	JNZ   ahead108done
+	JNZ   ahead119done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead108row
+	JLT   ahead119row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead108done
+	JMP   ahead119done
 
-ahead108row:
+ahead119row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead108
+	JNZ   ahead119
 
-ahead108done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead119done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
+TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	ADDQ    AX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1680(SP)
+	MOVQ    $+0, 1696(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1688(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1688(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1696(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -9324,6 +9679,9 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -9365,20 +9723,20 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1632(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -9441,20 +9799,20 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1640(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -9517,20 +9875,20 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1648(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -9645,46 +10003,7 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $1704-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1672(SP)
 	MOVQ         $+0, 1664(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	ADDQ         AX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1680(SP)
-	MOVQ         $+0, 1696(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1688(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1688(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1696(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1672(SP), $+64
 	JLT          channels64done
@@ -9716,63 +10035,66 @@ channels64:
 	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys109:
+keys120:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead110done
+	JZ    ahead121done
 
-ahead110:
+ahead121:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead110fewer
+	JCS     ahead121fewer
 
-ahead110four:
+ahead121four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead110four
+	JCC        ahead121four
 
-ahead110fewer:
+ahead121fewer:
 	ADDQ $+4, R9
-	JZ   ahead110touched
+	JZ   ahead121touched
 
-ahead110one:
+ahead121one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead110one
+	JNZ        ahead121one
 
-ahead110touched:
+ahead121touched:
 	TESTQ SI, SI
-	JNZ   ahead110done
+	JNZ   ahead121done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead110row
+	JLT   ahead121row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead110done
+	JMP   ahead121done
 
-ahead110row:
+ahead121row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead110
+	JNZ   ahead121
 
-ahead110done:
+ahead121done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -9826,84 +10148,84 @@ ahead110done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys109
+	JG           keys120
 	CMPQ         scales+64(FP), $+0
-	JE           full111
+	JE           full122
 	CMPQ         1664(SP), $+0
-	JNE          full111
+	JNE          full122
 	MOVQ         dim+8(FP), CX
 	MOVQ         1632(SP), AX
 	XORL         DX, DX
 	KMOVD        DX, K1
 
-codes112:
+codes123:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes112
+	JG       codes123
 	KORTESTD K1, K1
-	JNZ      full0of111
+	JNZ      full0of122
 	CMPL     1604(SP), $+0
 	JNE      declined
 
-full0of111:
+full0of122:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1640(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes113:
+codes124:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes113
+	JG       codes124
 	KORTESTD K1, K1
-	JNZ      full1of111
+	JNZ      full1of122
 	CMPL     1612(SP), $+0
 	JNE      declined
 
-full1of111:
+full1of122:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1648(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes114:
+codes125:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes114
+	JG       codes125
 	KORTESTD K1, K1
-	JNZ      full2of111
+	JNZ      full2of122
 	CMPL     1620(SP), $+0
 	JNE      declined
 
-full2of111:
+full2of122:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1656(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes115:
+codes126:
 	VPABSB   (AX), Y24
 	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
 	KORD     K2, K1, K1
 	ADDQ     $+32, AX
 	SUBQ     $+32, CX
-	JG       codes115
+	JG       codes126
 	KORTESTD K1, K1
-	JNZ      full3of111
+	JNZ      full3of122
 	CMPL     1628(SP), $+0
 	JNE      declined
 
-full3of111:
-full111:
+full3of122:
+full122:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -10061,63 +10383,66 @@ full111:
 	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys116:
+keys127:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead117done
+	JZ    ahead128done
 
-ahead117:
+ahead128:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead117fewer
+	JCS     ahead128fewer
 
-ahead117four:
+ahead128four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead117four
+	JCC        ahead128four
 
-ahead117fewer:
+ahead128fewer:
 	ADDQ $+4, R9
-	JZ   ahead117touched
+	JZ   ahead128touched
 
-ahead117one:
+ahead128one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead117one
+	JNZ        ahead128one
 
-ahead117touched:
+ahead128touched:
 	TESTQ SI, SI
-	JNZ   ahead117done
+	JNZ   ahead128done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead117row
+	JLT   ahead128row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead117done
+	JMP   ahead128done
 
-ahead117row:
+ahead128row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead117
+	JNZ   ahead128
 
-ahead117done:
+ahead128done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -10171,7 +10496,7 @@ ahead117done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys116
+	JG           keys127
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -10309,79 +10634,136 @@ ahead117done:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones4VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales129
+	ADDQ $+256, scales+64(FP)
+
+scales129:
+	JMP tile
+
+all:
 	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead118done
+	JZ    ahead130done
 
-ahead118:
+ahead130:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead118fewer
+	JCS     ahead130fewer
 
-ahead118four:
+ahead130four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead118four
+	JCC        ahead130four
 
-ahead118fewer:
+ahead130fewer:
 	ADDQ $+4, CX
-	JZ   ahead118touched
+	JZ   ahead130touched
 
-ahead118one:
+ahead130one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead118one
+	JNZ        ahead130one
 
-ahead118touched:
+ahead130touched:
 	TESTQ SI, SI
-	JNZ   ahead118done
+	JNZ   ahead130done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead118row
+	JLT   ahead130row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead118done
+	JMP   ahead130done
 
-ahead118row:
+ahead130row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead118
+	JNZ   ahead130
 
-ahead118done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead130done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x1VNNI(SB), $840-113
+TEXT ·integerAccumulate3I4x1VNNI(SB), $840-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x07, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 816(SP)
+	MOVQ    $+0, 832(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 824(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 824(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 832(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -10433,6 +10815,9 @@ TEXT ·integerAccumulate3I4x1VNNI(SB), $840-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -10541,45 +10926,7 @@ TEXT ·integerAccumulate3I4x1VNNI(SB), $840-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x07, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 816(SP)
-	MOVQ         $+0, 832(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 824(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 824(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 832(SP)
-
-nothingAhead:
 channels128:
 	CMPQ         808(SP), $+128
 	JLT          channels128done
@@ -10615,63 +10962,66 @@ channels128:
 	VPBROADCASTD X24, Z24
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys119:
+keys131:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead120done
+	JZ    ahead132done
 
-ahead120:
+ahead132:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead120fewer
+	JCS     ahead132fewer
 
-ahead120four:
+ahead132four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead120four
+	JCC        ahead132four
 
-ahead120fewer:
+ahead132fewer:
 	ADDQ $+4, R9
-	JZ   ahead120touched
+	JZ   ahead132touched
 
-ahead120one:
+ahead132one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead120one
+	JNZ        ahead132one
 
-ahead120touched:
+ahead132touched:
 	TESTQ SI, SI
-	JNZ   ahead120done
+	JNZ   ahead132done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead120row
+	JLT   ahead132row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead120done
+	JMP   ahead132done
 
-ahead120row:
+ahead132row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead120
+	JNZ   ahead132
 
-ahead120done:
+ahead132done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -10747,17 +11097,17 @@ ahead120done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys119
+	JG              keys131
 	CMPQ            scales+64(FP), $+0
-	JE              full121
+	JE              full133
 	CMPQ            800(SP), $+0
-	JNE             full121
+	JNE             full133
 	MOVQ            dim+8(FP), CX
 	MOVQ            792(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes122:
+codes134:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -10773,14 +11123,14 @@ codes122:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes122
+	JG              codes134
 	KORTESTD        K1, K1
-	JNZ             full0of121
+	JNZ             full0of133
 	CMPL            788(SP), $+0
 	JNE             declined
 
-full0of121:
-full121:
+full0of133:
+full133:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -10932,63 +11282,66 @@ channels64:
 	VPBROADCASTD X12, Z12
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z13
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         800(SP), DX
 
-keys123:
+keys135:
 	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead124done
+	JZ    ahead136done
 
-ahead124:
+ahead136:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead124fewer
+	JCS     ahead136fewer
 
-ahead124four:
+ahead136four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead124four
+	JCC        ahead136four
 
-ahead124fewer:
+ahead136fewer:
 	ADDQ $+4, R9
-	JZ   ahead124touched
+	JZ   ahead136touched
 
-ahead124one:
+ahead136one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead124one
+	JNZ        ahead136one
 
-ahead124touched:
+ahead136touched:
 	TESTQ SI, SI
-	JNZ   ahead124done
+	JNZ   ahead136done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead124row
+	JLT   ahead136row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead124done
+	JMP   ahead136done
 
-ahead124row:
+ahead136row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead124
+	JNZ   ahead136
 
-ahead124done:
+ahead136done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -11028,17 +11381,17 @@ ahead124done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys123
+	JG              keys135
 	CMPQ            scales+64(FP), $+0
-	JE              full125
+	JE              full137
 	CMPQ            800(SP), $+0
-	JNE             full125
+	JNE             full137
 	MOVQ            dim+8(FP), CX
 	MOVQ            792(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes126:
+codes138:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X12
 	VPBROADCASTD    X12, Z13
@@ -11054,14 +11407,14 @@ codes126:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes126
+	JG              codes138
 	KORTESTD        K1, K1
-	JNZ             full0of125
+	JNZ             full0of137
 	CMPL            788(SP), $+0
 	JNE             declined
 
-full0of125:
-full125:
+full0of137:
+full137:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -11134,79 +11487,136 @@ full125:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones1VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales139
+	ADDQ $+256, scales+64(FP)
+
+scales139:
+	JMP tile
+
+all:
 	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead127done
+	JZ    ahead140done
 
-ahead127:
+ahead140:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead127fewer
+	JCS     ahead140fewer
 
-ahead127four:
+ahead140four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead127four
+	JCC        ahead140four
 
-ahead127fewer:
+ahead140fewer:
 	ADDQ $+4, CX
-	JZ   ahead127touched
+	JZ   ahead140touched
 
-ahead127one:
+ahead140one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead127one
+	JNZ        ahead140one
 
-ahead127touched:
+ahead140touched:
 	TESTQ SI, SI
-	JNZ   ahead127done
+	JNZ   ahead140done
 	MOVQ  816(SP), SI
 	INCQ  SI
 	MOVQ  SI, 816(SP)
 	CMPQ  SI, 824(SP)
-	JLT   ahead127row
+	JLT   ahead140row
 	MOVQ  $+0, 832(SP)
-	JMP   ahead127done
+	JMP   ahead140done
 
-ahead127row:
+ahead140row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead127
+	JNZ   ahead140
 
-ahead127done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead140done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-113
+TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1104(SP)
+	MOVQ    $+0, 1120(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1112(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1112(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1120(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -11258,6 +11668,9 @@ TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -11299,20 +11712,20 @@ TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1072(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -11457,45 +11870,7 @@ TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1104(SP)
-	MOVQ         $+0, 1120(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1112(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1112(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1120(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1096(SP), $+64
 	JLT          channels64done
@@ -11531,63 +11906,66 @@ channels64:
 	VPBROADCASTD X24, Z24
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1088(SP), DX
 
-keys128:
+keys141:
 	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead129done
+	JZ    ahead142done
 
-ahead129:
+ahead142:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead129fewer
+	JCS     ahead142fewer
 
-ahead129four:
+ahead142four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead129four
+	JCC        ahead142four
 
-ahead129fewer:
+ahead142fewer:
 	ADDQ $+4, R9
-	JZ   ahead129touched
+	JZ   ahead142touched
 
-ahead129one:
+ahead142one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead129one
+	JNZ        ahead142one
 
-ahead129touched:
+ahead142touched:
 	TESTQ SI, SI
-	JNZ   ahead129done
+	JNZ   ahead142done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead129row
+	JLT   ahead142row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead129done
+	JMP   ahead142done
 
-ahead129row:
+ahead142row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead129
+	JNZ   ahead142
 
-ahead129done:
+ahead142done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -11645,17 +12023,17 @@ ahead129done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys128
+	JG              keys141
 	CMPQ            scales+64(FP), $+0
-	JE              full130
+	JE              full143
 	CMPQ            1088(SP), $+0
-	JNE             full130
+	JNE             full143
 	MOVQ            dim+8(FP), CX
 	MOVQ            1072(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes131:
+codes144:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -11671,19 +12049,19 @@ codes131:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes131
+	JG              codes144
 	KORTESTD        K1, K1
-	JNZ             full0of130
+	JNZ             full0of143
 	CMPL            1060(SP), $+0
 	JNE             declined
 
-full0of130:
+full0of143:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1080(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes132:
+codes145:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -11699,14 +12077,14 @@ codes132:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes132
+	JG              codes145
 	KORTESTD        K1, K1
-	JNZ             full1of130
+	JNZ             full1of143
 	CMPL            1068(SP), $+0
 	JNE             declined
 
-full1of130:
-full130:
+full1of143:
+full143:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -11842,79 +12220,137 @@ full130:
 	JMP          channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones2VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales146
+	ADDQ $+256, scales+64(FP)
+
+scales146:
+	JMP tile
+
+all:
 	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead133done
+	JZ    ahead147done
 
-ahead133:
+ahead147:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead133fewer
+	JCS     ahead147fewer
 
-ahead133four:
+ahead147four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead133four
+	JCC        ahead147four
 
-ahead133fewer:
+ahead147fewer:
 	ADDQ $+4, CX
-	JZ   ahead133touched
+	JZ   ahead147touched
 
-ahead133one:
+ahead147one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead133one
+	JNZ        ahead147one
 
-ahead133touched:
+ahead147touched:
 	TESTQ SI, SI
-	JNZ   ahead133done
+	JNZ   ahead147done
 	MOVQ  1104(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1104(SP)
 	CMPQ  SI, 1112(SP)
-	JLT   ahead133row
+	JLT   ahead147row
 	MOVQ  $+0, 1120(SP)
-	JMP   ahead133done
+	JMP   ahead147done
 
-ahead133row:
+ahead147row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead133
+	JNZ   ahead147
 
-ahead133done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead147done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-113
+TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	ADDQ    AX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1392(SP)
+	MOVQ    $+0, 1408(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1400(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1400(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1408(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -11966,6 +12402,9 @@ TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -12007,20 +12446,20 @@ TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1352(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -12098,20 +12537,20 @@ TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1360(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -12256,46 +12695,7 @@ TEXT ·integerAccumulate3I4x3VNNI(SB), $1416-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	ADDQ         AX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1392(SP)
-	MOVQ         $+0, 1408(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1400(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1400(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1408(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1384(SP), $+64
 	JLT          channels64done
@@ -12331,63 +12731,66 @@ channels64:
 	VPBROADCASTD X24, Z24
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys134:
+keys148:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead135done
+	JZ    ahead149done
 
-ahead135:
+ahead149:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead135fewer
+	JCS     ahead149fewer
 
-ahead135four:
+ahead149four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead135four
+	JCC        ahead149four
 
-ahead135fewer:
+ahead149fewer:
 	ADDQ $+4, R9
-	JZ   ahead135touched
+	JZ   ahead149touched
 
-ahead135one:
+ahead149one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead135one
+	JNZ        ahead149one
 
-ahead135touched:
+ahead149touched:
 	TESTQ SI, SI
-	JNZ   ahead135done
+	JNZ   ahead149done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead135row
+	JLT   ahead149row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead135done
+	JMP   ahead149done
 
-ahead135row:
+ahead149row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead135
+	JNZ   ahead149
 
-ahead135done:
+ahead149done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -12445,17 +12848,17 @@ ahead135done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys134
+	JG              keys148
 	CMPQ            scales+64(FP), $+0
-	JE              full136
+	JE              full150
 	CMPQ            1376(SP), $+0
-	JNE             full136
+	JNE             full150
 	MOVQ            dim+8(FP), CX
 	MOVQ            1352(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes137:
+codes151:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -12471,19 +12874,19 @@ codes137:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes137
+	JG              codes151
 	KORTESTD        K1, K1
-	JNZ             full0of136
+	JNZ             full0of150
 	CMPL            1332(SP), $+0
 	JNE             declined
 
-full0of136:
+full0of150:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1360(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes138:
+codes152:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -12499,19 +12902,19 @@ codes138:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes138
+	JG              codes152
 	KORTESTD        K1, K1
-	JNZ             full1of136
+	JNZ             full1of150
 	CMPL            1340(SP), $+0
 	JNE             declined
 
-full1of136:
+full1of150:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1368(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes139:
+codes153:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -12527,14 +12930,14 @@ codes139:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes139
+	JG              codes153
 	KORTESTD        K1, K1
-	JNZ             full2of136
+	JNZ             full2of150
 	CMPL            1348(SP), $+0
 	JNE             declined
 
-full2of136:
-full136:
+full2of150:
+full150:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -12684,63 +13087,66 @@ full136:
 	VPBROADCASTD X12, Z12
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z13
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1376(SP), DX
 
-keys140:
+keys154:
 	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead141done
+	JZ    ahead155done
 
-ahead141:
+ahead155:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead141fewer
+	JCS     ahead155fewer
 
-ahead141four:
+ahead155four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead141four
+	JCC        ahead155four
 
-ahead141fewer:
+ahead155fewer:
 	ADDQ $+4, R9
-	JZ   ahead141touched
+	JZ   ahead155touched
 
-ahead141one:
+ahead155one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead141one
+	JNZ        ahead155one
 
-ahead141touched:
+ahead155touched:
 	TESTQ SI, SI
-	JNZ   ahead141done
+	JNZ   ahead155done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead141row
+	JLT   ahead155row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead141done
+	JMP   ahead155done
 
-ahead141row:
+ahead155row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead141
+	JNZ   ahead155
 
-ahead141done:
+ahead155done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -12780,7 +13186,7 @@ ahead141done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys140
+	JG              keys154
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -12855,79 +13261,137 @@ ahead141done:
 	JMP             channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones3VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales156
+	ADDQ $+256, scales+64(FP)
+
+scales156:
+	JMP tile
+
+all:
 	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead142done
+	JZ    ahead157done
 
-ahead142:
+ahead157:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead142fewer
+	JCS     ahead157fewer
 
-ahead142four:
+ahead157four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead142four
+	JCC        ahead157four
 
-ahead142fewer:
+ahead157fewer:
 	ADDQ $+4, CX
-	JZ   ahead142touched
+	JZ   ahead157touched
 
-ahead142one:
+ahead157one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead142one
+	JNZ        ahead157one
 
-ahead142touched:
+ahead157touched:
 	TESTQ SI, SI
-	JNZ   ahead142done
+	JNZ   ahead157done
 	MOVQ  1392(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1392(SP)
 	CMPQ  SI, 1400(SP)
-	JLT   ahead142row
+	JLT   ahead157row
 	MOVQ  $+0, 1408(SP)
-	JMP   ahead142done
+	JMP   ahead157done
 
-ahead142row:
+ahead157row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead142
+	JNZ   ahead157
 
-ahead142done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead157done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET
 
-// func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
+// func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
+TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-120
+	MOVQ    keys+56(FP), CX
+	MOVQ    dim+8(FP), AX
+	ADDQ    $+3, CX
+	SHRQ    $0x02, CX
+	MOVQ    $+1, DX
+	SHRQ    $0x06, AX
+	CMOVQEQ DX, AX
+	ADDQ    AX, AX
+	IMULQ   AX, CX
+	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    $+0, 1680(SP)
+	MOVQ    $+0, 1696(SP)
+	XORQ    BX, BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      nothingAhead
+	MOVQ    aheadOff+88(FP), DX
+	MOVQ    aheadLines+104(FP), DI
+	MOVQ    (DX), BX
+	MOVQ    -8(DX)(AX*8), DX
+	SUBQ    BX, DX
+	ADDQ    ahead+80(FP), BX
+	MOVQ    AX, 1688(SP)
+	MOVQ    DI, SI
+	SHLQ    $0x06, DI
+	ADDQ    DI, DX
+	IMULQ   AX, DI
+	CMPQ    DX, DI
+	JNE     apart
+	MOVQ    $+1, 1688(SP)
+	IMULQ   AX, SI
+
+apart:
+	IMULQ aheadLines+104(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1696(SP)
+
+nothingAhead:
+tile:
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
 	VPBROADCASTQ DX, Z0
 	VPBROADCASTQ -8(AX)(CX*8), Z1
 	MOVQ         $-1, DX
+	MOVQ         $+64, DI
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
 	BZHIQ        CX, DX, DX
 	KMOVB        DX, K1
 	SHRQ         $0x08, DX
@@ -12979,6 +13443,9 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
 	VMOVDQU64    Z1, 448(SP)
 	MOVQ         $-1, AX
 	MOVQ         keys+56(FP), CX
+	MOVQ         $+64, DX
+	CMPQ         CX, DX
+	CMOVQGT      DX, CX
 	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	SHRQ         $0x10, AX
@@ -13020,20 +13487,20 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1632(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -13111,20 +13578,20 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1640(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -13202,20 +13669,20 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
 	VPCMPEQD     Z6, Z2, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z6, Z3, K5
-	KMOVW        K5, BX
-	SHLQ         $0x10, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x10, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z4, K5
-	KMOVW        K5, BX
-	SHLQ         $0x20, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x20, DI
+	ORQ          DI, DX
 	VPCMPEQD     Z6, Z5, K5
-	KMOVW        K5, BX
-	SHLQ         $0x30, BX
-	ORQ          BX, DX
+	KMOVW        K5, DI
+	SHLQ         $0x30, DI
+	ORQ          DI, DX
 	TZCNTQ       DX, DX
-	LEAQ         (SP), BX
-	MOVQ         (BX)(DX*8), DX
+	LEAQ         (SP), DI
+	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1648(SP)
 	MOVL         $0x0d800000, DX
 	VMOVD        DX, X7
@@ -13360,46 +13827,7 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $1704-113
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1672(SP)
 	MOVQ         $+0, 1664(SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	ADDQ         $+3, CX
-	SHRQ         $0x02, CX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	ADDQ         AX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+96(FP), AX
-	MOVQ         $+0, 1680(SP)
-	MOVQ         $+0, 1696(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+88(FP), DX
-	MOVQ         aheadLines+104(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+80(FP), BX
-	MOVQ         AX, 1688(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 1688(SP)
-	IMULQ        AX, SI
 
-apart:
-	IMULQ aheadLines+104(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 1696(SP)
-
-nothingAhead:
 channels64:
 	CMPQ         1672(SP), $+64
 	JLT          channels64done
@@ -13435,63 +13863,66 @@ channels64:
 	VPBROADCASTD X24, Z24
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys143:
+keys158:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead144done
+	JZ    ahead159done
 
-ahead144:
+ahead159:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead144fewer
+	JCS     ahead159fewer
 
-ahead144four:
+ahead159four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead144four
+	JCC        ahead159four
 
-ahead144fewer:
+ahead159fewer:
 	ADDQ $+4, R9
-	JZ   ahead144touched
+	JZ   ahead159touched
 
-ahead144one:
+ahead159one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead144one
+	JNZ        ahead159one
 
-ahead144touched:
+ahead159touched:
 	TESTQ SI, SI
-	JNZ   ahead144done
+	JNZ   ahead159done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead144row
+	JLT   ahead159row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead144done
+	JMP   ahead159done
 
-ahead144row:
+ahead159row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead144
+	JNZ   ahead159
 
-ahead144done:
+ahead159done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -13549,17 +13980,17 @@ ahead144done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys143
+	JG              keys158
 	CMPQ            scales+64(FP), $+0
-	JE              full145
+	JE              full160
 	CMPQ            1664(SP), $+0
-	JNE             full145
+	JNE             full160
 	MOVQ            dim+8(FP), CX
 	MOVQ            1632(SP), AX
 	XORL            DX, DX
 	KMOVD           DX, K1
 
-codes146:
+codes161:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -13575,19 +14006,19 @@ codes146:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes146
+	JG              codes161
 	KORTESTD        K1, K1
-	JNZ             full0of145
+	JNZ             full0of160
 	CMPL            1604(SP), $+0
 	JNE             declined
 
-full0of145:
+full0of160:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1640(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes147:
+codes162:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -13603,19 +14034,19 @@ codes147:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes147
+	JG              codes162
 	KORTESTD        K1, K1
-	JNZ             full1of145
+	JNZ             full1of160
 	CMPL            1612(SP), $+0
 	JNE             declined
 
-full1of145:
+full1of160:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1648(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes148:
+codes163:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -13631,19 +14062,19 @@ codes148:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes148
+	JG              codes163
 	KORTESTD        K1, K1
-	JNZ             full2of145
+	JNZ             full2of160
 	CMPL            1620(SP), $+0
 	JNE             declined
 
-full2of145:
+full2of160:
 	MOVQ  dim+8(FP), CX
 	MOVQ  1656(SP), AX
 	XORL  DX, DX
 	KMOVD DX, K1
 
-codes149:
+codes164:
 	MOVL            $0x88888888, DX
 	VMOVD           DX, X24
 	VPBROADCASTD    X24, Z25
@@ -13659,14 +14090,14 @@ codes149:
 	KORD            K2, K1, K1
 	ADDQ            $+32, AX
 	SUBQ            $+64, CX
-	JG              codes149
+	JG              codes164
 	KORTESTD        K1, K1
-	JNZ             full3of145
+	JNZ             full3of160
 	CMPL            1628(SP), $+0
 	JNE             declined
 
-full3of145:
-full145:
+full3of160:
+full160:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -13828,63 +14259,66 @@ full145:
 	VPBROADCASTD X24, Z24
 	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
 	MOVQ         keys+56(FP), DI
+	MOVQ         $+64, AX
+	CMPQ         DI, AX
+	CMOVQGT      AX, DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
 	MOVQ         1664(SP), DX
 
-keys150:
+keys165:
 	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead151done
+	JZ    ahead166done
 
-ahead151:
+ahead166:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead151fewer
+	JCS     ahead166fewer
 
-ahead151four:
+ahead166four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead151four
+	JCC        ahead166four
 
-ahead151fewer:
+ahead166fewer:
 	ADDQ $+4, R9
-	JZ   ahead151touched
+	JZ   ahead166touched
 
-ahead151one:
+ahead166one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead151one
+	JNZ        ahead166one
 
-ahead151touched:
+ahead166touched:
 	TESTQ SI, SI
-	JNZ   ahead151done
+	JNZ   ahead166done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead151row
+	JLT   ahead166row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead151done
+	JMP   ahead166done
 
-ahead151row:
+ahead166row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead151
+	JNZ   ahead166
 
-ahead151done:
+ahead166done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -13942,7 +14376,7 @@ ahead151done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys150
+	JG              keys165
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -14080,66 +14514,80 @@ ahead151done:
 	JMP             channels64
 
 channels64done:
+	SUBQ $+64, keys+56(FP)
+	JLE  all
+	MOVQ dim+8(FP), CX
+	LEAQ ones4VNNI<>+0(SB), AX
+	MOVQ AX, alpha+32(FP)
+	SHLQ $0x02, CX
+	SUBQ CX, o+0(FP)
+	ADDQ $+256, p+16(FP)
+	ADDQ $+512, off+48(FP)
+	CMPQ scales+64(FP), $+0
+	JEQ  scales167
+	ADDQ $+256, scales+64(FP)
+
+scales167:
+	JMP tile
+
+all:
 	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead152done
+	JZ    ahead168done
 
-ahead152:
+ahead168:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead152fewer
+	JCS     ahead168fewer
 
-ahead152four:
+ahead168four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead152four
+	JCC        ahead168four
 
-ahead152fewer:
+ahead168fewer:
 	ADDQ $+4, CX
-	JZ   ahead152touched
+	JZ   ahead168touched
 
-ahead152one:
+ahead168one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead152one
+	JNZ        ahead168one
 
-ahead152touched:
+ahead168touched:
 	TESTQ SI, SI
-	JNZ   ahead152done
+	JNZ   ahead168done
 	MOVQ  1680(SP), SI
 	INCQ  SI
 	MOVQ  SI, 1680(SP)
 	CMPQ  SI, 1688(SP)
-	JLT   ahead152row
+	JLT   ahead168row
 	MOVQ  $+0, 1696(SP)
-	JMP   ahead152done
+	JMP   ahead168done
 
-ahead152row:
+ahead168row:
 	MOVQ  aheadOff+88(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+80(FP), BX
 	MOVQ  aheadLines+104(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead152
+	JNZ   ahead168
 
-ahead152done:
-	MOVL $0x00000001, AX
-	VZEROUPPER
-	MOVB AL, done+112(FP)
-	RET
+ahead168done:
+	MOVQ $+0, keys+56(FP)
 
 declined:
-	MOVL $0x00000000, AX
+	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVB AL, done+112(FP)
+	MOVQ AX, left+112(FP)
 	RET

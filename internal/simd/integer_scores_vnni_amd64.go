@@ -4,82 +4,82 @@
 
 package simd
 
-// integerScores3I8x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I8x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I8x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I8x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I8x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I8x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I8x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I8x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I4x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I4x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I4x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I4x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I4x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I4x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores3I4x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 3 digits of them, and reports a scale above most.
+// integerScores3I4x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 3 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores3I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores3I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I8x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I8x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I8x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I8x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I8x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I8x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I8x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I8x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I4x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I4x1VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 1 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I4x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I4x2VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 2 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I4x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I4x3VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 3 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
-// integerScores4I4x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 4 digits of them, and reports a scale above most.
+// integerScores4I4x4VNNI computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for 4 rows of queries in fixed point, with 4 digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.
 //
 //go:noescape
-func integerScores4I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+func integerScores4I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)

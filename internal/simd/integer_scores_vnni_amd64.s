@@ -2,92 +2,37 @@
 
 //go:build amd64
 
-// func integerScores3I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores3I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x1VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
+TEXT ·integerScores3I8x1VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
@@ -100,44 +45,102 @@ nothingAhead:
 	MOVL         $0x80808080, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
 	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
 
 block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X1
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         DX, DX
+	VMOVD        DX, X1
 	VPBROADCASTD X1, Z1
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
 	VMOVDQA64    Z1, Z5
 	VMOVDQA64    Z1, Z6
 	VMOVDQA64    Z1, Z1
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R9
-	XORQ         DI, DI
-	MOVQ         $+128, R10
-	XORQ         R11, R11
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R8
+	XORQ         DX, DX
+	MOVQ         $+128, R9
+	XORQ         R10, R10
 
 step:
-	MOVQ  528(SP), R12
-	TESTQ R12, R12
+	MOVQ  528(SP), R11
+	TESTQ R11, R11
 	JZ    ahead1done
 
 ahead1:
-	MOVQ    SI, R13
-	CMPQ    R12, R13
-	CMOVQCS R12, R13
-	SUBQ    R13, SI
-	SUBQ    R13, R12
-	SUBQ    $+4, R13
+	MOVQ    SI, R12
+	CMPQ    R11, R12
+	CMOVQCS R11, R12
+	SUBQ    R12, SI
+	SUBQ    R12, R11
+	SUBQ    $+4, R12
 	JCS     ahead1fewer
 
 ahead1four:
@@ -146,17 +149,17 @@ ahead1four:
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
-	SUBQ       $+4, R13
+	SUBQ       $+4, R12
 	JCC        ahead1four
 
 ahead1fewer:
-	ADDQ $+4, R13
+	ADDQ $+4, R12
 	JZ   ahead1touched
 
 ahead1one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       R13
+	DECQ       R12
 	JNZ        ahead1one
 
 ahead1touched:
@@ -175,10 +178,433 @@ ahead1row:
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
-	TESTQ R12, R12
+	TESTQ R11, R11
 	JNZ   ahead1
 
 ahead1done:
+	MOVQ dim+24(FP), R12
+	LEAQ 512(SP), R11
+	SUBQ AX, R11
+	CMPQ R9, R11
+	JGE  touched
+	MOVQ $+8, R11
+
+touch:
+	MOVQ       (AX)(R9*1), R13
+	PREFETCHT0 (R13)(R10*1)
+	ADDQ       $+64, R10
+	CMPQ       R10, R12
+	JLT        touchedLine
+	XORQ       R10, R10
+	ADDQ       $+8, R9
+
+touchedLine:
+	DECQ R11
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R11
+	VMOVDQU32     (R11)(DX*1), Y7
+	MOVQ          32(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z7, Z7
+	MOVQ          8(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y8
+	MOVQ          40(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z8, Z8
+	MOVQ          16(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y9
+	MOVQ          48(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z9, Z9
+	MOVQ          24(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y10
+	MOVQ          56(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z10, Z10
+	VPUNPCKLDQ    Z8, Z7, Z11
+	VPUNPCKHDQ    Z8, Z7, Z12
+	VPUNPCKLDQ    Z10, Z9, Z8
+	VPUNPCKHDQ    Z10, Z9, Z10
+	VPUNPCKLQDQ   Z8, Z11, Z7
+	VPUNPCKHQDQ   Z8, Z11, Z8
+	VPUNPCKLQDQ   Z10, Z12, Z9
+	VPUNPCKHQDQ   Z10, Z12, Z10
+	MOVQ          64(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y11
+	MOVQ          96(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z11, Z11
+	MOVQ          72(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y12
+	MOVQ          104(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z12, Z12
+	MOVQ          80(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y13
+	MOVQ          112(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z13, Z13
+	MOVQ          88(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y14
+	MOVQ          120(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z14, Z14
+	VPUNPCKLDQ    Z12, Z11, Z15
+	VPUNPCKHDQ    Z12, Z11, Z16
+	VPUNPCKLDQ    Z14, Z13, Z12
+	VPUNPCKHDQ    Z14, Z13, Z14
+	VPUNPCKLQDQ   Z12, Z15, Z11
+	VPUNPCKHQDQ   Z12, Z15, Z12
+	VPUNPCKLQDQ   Z14, Z16, Z13
+	VPUNPCKHQDQ   Z14, Z16, Z14
+	VSHUFI32X4    $0x88, Z11, Z7, Z15
+	VPXORD        Z0, Z15, Z15
+	VPDPBUSD.BCST 4(DI), Z15, Z2
+	VPDPBUSD.BCST 8(DI), Z15, Z3
+	VPDPBUSD.BCST 12(DI), Z15, Z4
+	VSHUFI32X4    $0xdd, Z11, Z7, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 68(DI), Z7, Z2
+	VPDPBUSD.BCST 72(DI), Z7, Z3
+	VPDPBUSD.BCST 76(DI), Z7, Z4
+	VSHUFI32X4    $0x88, Z12, Z8, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 20(DI), Z7, Z5
+	VPDPBUSD.BCST 24(DI), Z7, Z6
+	VPDPBUSD.BCST 28(DI), Z7, Z1
+	VSHUFI32X4    $0xdd, Z12, Z8, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 84(DI), Z7, Z5
+	VPDPBUSD.BCST 88(DI), Z7, Z6
+	VPDPBUSD.BCST 92(DI), Z7, Z1
+	VSHUFI32X4    $0x88, Z13, Z9, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 36(DI), Z7, Z2
+	VPDPBUSD.BCST 40(DI), Z7, Z3
+	VPDPBUSD.BCST 44(DI), Z7, Z4
+	VSHUFI32X4    $0xdd, Z13, Z9, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 100(DI), Z7, Z2
+	VPDPBUSD.BCST 104(DI), Z7, Z3
+	VPDPBUSD.BCST 108(DI), Z7, Z4
+	VSHUFI32X4    $0x88, Z14, Z10, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 52(DI), Z7, Z5
+	VPDPBUSD.BCST 56(DI), Z7, Z6
+	VPDPBUSD.BCST 60(DI), Z7, Z1
+	VSHUFI32X4    $0xdd, Z14, Z10, Z7
+	VPXORD        Z0, Z7, Z7
+	VPDPBUSD.BCST 116(DI), Z7, Z5
+	VPDPBUSD.BCST 120(DI), Z7, Z6
+	VPDPBUSD.BCST 124(DI), Z7, Z1
+	ADDQ          $+128, DI
+	ADDQ          $+32, DX
+	SUBQ          $+32, R8
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X7
+	VPBROADCASTD  X7, Z7
+	VMOVAPS       Z7, Z7
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z7
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X8
+	VPBROADCASTD  X8, Z8
+	VPANDD        Z8, Z7, Z8
+	VBROADCASTSS  most+64(FP), Z9
+	VCMPPS        $0x1e, Z9, Z8, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         CX, DX
+	MOVL         $0x47800000, R8
+	VMOVD        R8, X8
+	VPBROADCASTD X8, Z8
+	VPADDD       Z5, Z2, Z2
+	VPADDD       Z6, Z3, Z3
+	VPADDD       Z1, Z4, Z4
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z8, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z1
+	MOVL         $0x41000000, DI
+	VMOVD        DI, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z1, Z1
+	VSCALEFPS    Z1, Z2, Z2
+	VMULPS       Z7, Z2, Z2
+	VMOVUPS      Z2, K1, (DX)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales2
+	ADDQ         $+64, scales+56(FP)
+
+scales2:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead3done
+
+ahead3:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead3fewer
+
+ahead3four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead3four
+
+ahead3fewer:
+	ADDQ $+4, CX
+	JZ   ahead3touched
+
+ahead3one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead3one
+
+ahead3touched:
+	TESTQ SI, SI
+	JNZ   ahead3done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead3done
+
+ahead3row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead3
+
+ahead3done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores3I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I8x2VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         R8, R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD 4(DI), Z1
+	VPBROADCASTD 8(DI), Z2
+	VPBROADCASTD 12(DI), Z3
+	VPBROADCASTD 4(DI)(DX*1), Z4
+	VPBROADCASTD 8(DI)(DX*1), Z5
+	VPBROADCASTD 12(DI)(DX*1), Z6
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R9
+	XORQ         R8, R8
+	MOVQ         $+128, R10
+	XORQ         R11, R11
+
+step:
+	MOVQ  528(SP), R12
+	TESTQ R12, R12
+	JZ    ahead4done
+
+ahead4:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, R13
+	JZ   ahead4touched
+
+ahead4one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ SI, SI
+	JNZ   ahead4done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead4done
+
+ahead4row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead4
+
+ahead4done:
 	MOVQ dim+24(FP), R13
 	LEAQ 512(SP), R12
 	SUBQ AX, R12
@@ -201,21 +627,21 @@ touchedLine:
 
 touched:
 	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(DI*1), Y7
+	VMOVDQU32     (R12)(R8*1), Y7
 	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z7, Z7
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z7, Z7
 	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y8
+	VMOVDQU32     (R12)(R8*1), Y8
 	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z8, Z8
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z8, Z8
 	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y9
+	VMOVDQU32     (R12)(R8*1), Y9
 	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z9, Z9
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z9, Z9
 	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y10
+	VMOVDQU32     (R12)(R8*1), Y10
 	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z10, Z10
 	VPUNPCKLDQ    Z8, Z7, Z11
 	VPUNPCKHDQ    Z8, Z7, Z12
 	VPUNPCKLDQ    Z10, Z9, Z8
@@ -225,21 +651,21 @@ touched:
 	VPUNPCKLQDQ   Z10, Z12, Z9
 	VPUNPCKHQDQ   Z10, Z12, Z10
 	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y11
+	VMOVDQU32     (R12)(R8*1), Y11
 	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z11, Z11
 	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y12
+	VMOVDQU32     (R12)(R8*1), Y12
 	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z12, Z12
 	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y13
+	VMOVDQU32     (R12)(R8*1), Y13
 	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z13, Z13
 	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y14
+	VMOVDQU32     (R12)(R8*1), Y14
 	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z14, Z14
 	VPUNPCKLDQ    Z12, Z11, Z15
 	VPUNPCKHDQ    Z12, Z11, Z16
 	VPUNPCKLDQ    Z14, Z13, Z12
@@ -250,1003 +676,157 @@ touched:
 	VPUNPCKHQDQ   Z14, Z16, Z14
 	VSHUFI32X4    $0x88, Z11, Z7, Z15
 	VPXORD        Z0, Z15, Z15
-	VPDPBUSD.BCST 4(R8), Z15, Z2
-	VPDPBUSD.BCST 8(R8), Z15, Z3
-	VPDPBUSD.BCST 12(R8), Z15, Z4
+	VPDPBUSD.BCST 4(DI), Z15, Z1
+	VPDPBUSD.BCST 8(DI), Z15, Z2
+	VPDPBUSD.BCST 12(DI), Z15, Z3
+	VPDPBUSD.BCST 4(DI)(DX*1), Z15, Z4
+	VPDPBUSD.BCST 8(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 12(DI)(DX*1), Z15, Z6
 	VSHUFI32X4    $0xdd, Z11, Z7, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 68(R8), Z7, Z2
-	VPDPBUSD.BCST 72(R8), Z7, Z3
-	VPDPBUSD.BCST 76(R8), Z7, Z4
+	VPDPBUSD.BCST 68(DI), Z7, Z1
+	VPDPBUSD.BCST 72(DI), Z7, Z2
+	VPDPBUSD.BCST 76(DI), Z7, Z3
+	VPDPBUSD.BCST 68(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 72(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 76(DI)(DX*1), Z7, Z6
 	VSHUFI32X4    $0x88, Z12, Z8, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 20(R8), Z7, Z5
-	VPDPBUSD.BCST 24(R8), Z7, Z6
-	VPDPBUSD.BCST 28(R8), Z7, Z1
+	VPDPBUSD.BCST 20(DI), Z7, Z1
+	VPDPBUSD.BCST 24(DI), Z7, Z2
+	VPDPBUSD.BCST 28(DI), Z7, Z3
+	VPDPBUSD.BCST 20(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 24(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 28(DI)(DX*1), Z7, Z6
 	VSHUFI32X4    $0xdd, Z12, Z8, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 84(R8), Z7, Z5
-	VPDPBUSD.BCST 88(R8), Z7, Z6
-	VPDPBUSD.BCST 92(R8), Z7, Z1
+	VPDPBUSD.BCST 84(DI), Z7, Z1
+	VPDPBUSD.BCST 88(DI), Z7, Z2
+	VPDPBUSD.BCST 92(DI), Z7, Z3
+	VPDPBUSD.BCST 84(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 88(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 92(DI)(DX*1), Z7, Z6
 	VSHUFI32X4    $0x88, Z13, Z9, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 36(R8), Z7, Z2
-	VPDPBUSD.BCST 40(R8), Z7, Z3
-	VPDPBUSD.BCST 44(R8), Z7, Z4
+	VPDPBUSD.BCST 36(DI), Z7, Z1
+	VPDPBUSD.BCST 40(DI), Z7, Z2
+	VPDPBUSD.BCST 44(DI), Z7, Z3
+	VPDPBUSD.BCST 36(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 40(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 44(DI)(DX*1), Z7, Z6
 	VSHUFI32X4    $0xdd, Z13, Z9, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 100(R8), Z7, Z2
-	VPDPBUSD.BCST 104(R8), Z7, Z3
-	VPDPBUSD.BCST 108(R8), Z7, Z4
+	VPDPBUSD.BCST 100(DI), Z7, Z1
+	VPDPBUSD.BCST 104(DI), Z7, Z2
+	VPDPBUSD.BCST 108(DI), Z7, Z3
+	VPDPBUSD.BCST 100(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 104(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 108(DI)(DX*1), Z7, Z6
 	VSHUFI32X4    $0x88, Z14, Z10, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 52(R8), Z7, Z5
-	VPDPBUSD.BCST 56(R8), Z7, Z6
-	VPDPBUSD.BCST 60(R8), Z7, Z1
+	VPDPBUSD.BCST 52(DI), Z7, Z1
+	VPDPBUSD.BCST 56(DI), Z7, Z2
+	VPDPBUSD.BCST 60(DI), Z7, Z3
+	VPDPBUSD.BCST 52(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 56(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 60(DI)(DX*1), Z7, Z6
 	VSHUFI32X4    $0xdd, Z14, Z10, Z7
 	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 116(R8), Z7, Z5
-	VPDPBUSD.BCST 120(R8), Z7, Z6
-	VPDPBUSD.BCST 124(R8), Z7, Z1
-	ADDQ          $+128, R8
-	ADDQ          $+32, DI
+	VPDPBUSD.BCST 116(DI), Z7, Z1
+	VPDPBUSD.BCST 120(DI), Z7, Z2
+	VPDPBUSD.BCST 124(DI), Z7, Z3
+	VPDPBUSD.BCST 116(DI)(DX*1), Z7, Z4
+	VPDPBUSD.BCST 120(DI)(DX*1), Z7, Z5
+	VPDPBUSD.BCST 124(DI)(DX*1), Z7, Z6
+	ADDQ          $+128, DI
+	ADDQ          $+32, R8
 	SUBQ          $+32, R9
 	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z7
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X8
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X7
+	VPBROADCASTD  X7, Z7
+	VMOVAPS       Z7, Z7
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z7
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X8
 	VPBROADCASTD  X8, Z8
 	VPANDD        Z8, Z7, Z8
 	VBROADCASTSS  most+64(FP), Z9
-	VCMPPS        $0x1e, Z9, Z8, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), DI
-	SHLQ          $0x02, DI
-	MOVQ          CX, DI
-	MOVL          $0x47800000, R9
-	VMOVD         R9, X8
-	VPBROADCASTD  X8, Z8
-	VPADDD        Z5, Z2, Z2
-	VPADDD        Z6, Z3, Z3
-	VPADDD        Z1, Z4, Z4
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z8, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z1
-	MOVL          $0x41000000, R8
-	VMOVD         R8, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z1, Z1
-	VSCALEFPS     Z1, Z2, Z2
-	VMULPS        Z7, Z2, Z2
-	VMOVUPS       Z2, K1, (DI)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead2done
+	VCMPPS        $0x1e, Z9, Z8, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
 
-ahead2:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead2fewer
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X8
+	VPBROADCASTD X8, Z8
+	VPSLLD       $0x08, Z2, Z2
+	VPADDD       Z2, Z1, Z1
+	VCVTDQ2PS    Z3, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z3, Z8, Z1
+	VMULPS.BCST  16(DI), Z1, Z1
+	VBROADCASTSS 20(DI), Z2
+	MOVL         $0x41000000, R10
+	VMOVD        R10, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z1, Z1
+	VMULPS       Z7, Z1, Z1
+	VMOVUPS      Z1, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z4, Z4
+	VFMADD231PS  Z6, Z8, Z4
+	VMULPS.BCST  16(DI)(DX*1), Z4, Z4
+	VBROADCASTSS 20(DI)(DX*1), Z1
+	MOVL         $0x41000000, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Z2
+	VADDPS       Z2, Z1, Z1
+	VSCALEFPS    Z1, Z4, Z4
+	VMULPS       Z7, Z4, Z4
+	VMOVUPS      Z4, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales5
+	ADDQ         $+64, scales+56(FP)
 
-ahead2four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead2four
+scales5:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
 
-ahead2fewer:
-	ADDQ $+4, CX
-	JZ   ahead2touched
-
-ahead2one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead2one
-
-ahead2touched:
-	TESTQ SI, SI
-	JNZ   ahead2done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead2row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead2done
-
-ahead2row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
 	TESTQ AX, AX
-	JNZ   ahead2
-
-ahead2done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores3I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x2VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X1
-	VPBROADCASTD X1, Z1
-	VPBROADCASTD 4(R8), Z1
-	VPBROADCASTD 8(R8), Z2
-	VPBROADCASTD 12(R8), Z3
-	VPBROADCASTD 4(R8)(DI*1), Z4
-	VPBROADCASTD 8(R8)(DI*1), Z5
-	VPBROADCASTD 12(R8)(DI*1), Z6
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R10
-	XORQ         R9, R9
-	MOVQ         $+128, R11
-	XORQ         R12, R12
-
-step:
-	MOVQ  528(SP), R13
-	TESTQ R13, R13
-	JZ    ahead3done
-
-ahead3:
-	MOVQ    SI, R14
-	CMPQ    R13, R14
-	CMOVQCS R13, R14
-	SUBQ    R14, SI
-	SUBQ    R14, R13
-	SUBQ    $+4, R14
-	JCS     ahead3fewer
-
-ahead3four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R14
-	JCC        ahead3four
-
-ahead3fewer:
-	ADDQ $+4, R14
-	JZ   ahead3touched
-
-ahead3one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R14
-	JNZ        ahead3one
-
-ahead3touched:
-	TESTQ SI, SI
-	JNZ   ahead3done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead3row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead3done
-
-ahead3row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R13, R13
-	JNZ   ahead3
-
-ahead3done:
-	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
-	SUBQ AX, R13
-	CMPQ R11, R13
-	JGE  touched
-	MOVQ $+8, R13
-
-touch:
-	MOVQ       (AX)(R11*1), R15
-	PREFETCHT0 (R15)(R12*1)
-	ADDQ       $+64, R12
-	CMPQ       R12, R14
-	JLT        touchedLine
-	XORQ       R12, R12
-	ADDQ       $+8, R11
-
-touchedLine:
-	DECQ R13
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R13
-	VMOVDQU32     (R13)(R9*1), Y7
-	MOVQ          32(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z7, Z7
-	MOVQ          8(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y8
-	MOVQ          40(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z8, Z8
-	MOVQ          16(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y9
-	MOVQ          48(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z9, Z9
-	MOVQ          24(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y10
-	MOVQ          56(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
-	VPUNPCKLDQ    Z8, Z7, Z11
-	VPUNPCKHDQ    Z8, Z7, Z12
-	VPUNPCKLDQ    Z10, Z9, Z8
-	VPUNPCKHDQ    Z10, Z9, Z10
-	VPUNPCKLQDQ   Z8, Z11, Z7
-	VPUNPCKHQDQ   Z8, Z11, Z8
-	VPUNPCKLQDQ   Z10, Z12, Z9
-	VPUNPCKHQDQ   Z10, Z12, Z10
-	MOVQ          64(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y11
-	MOVQ          96(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
-	MOVQ          72(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y12
-	MOVQ          104(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
-	MOVQ          80(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y13
-	MOVQ          112(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
-	MOVQ          88(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y14
-	MOVQ          120(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
-	VPUNPCKLDQ    Z12, Z11, Z15
-	VPUNPCKHDQ    Z12, Z11, Z16
-	VPUNPCKLDQ    Z14, Z13, Z12
-	VPUNPCKHDQ    Z14, Z13, Z14
-	VPUNPCKLQDQ   Z12, Z15, Z11
-	VPUNPCKHQDQ   Z12, Z15, Z12
-	VPUNPCKLQDQ   Z14, Z16, Z13
-	VPUNPCKHQDQ   Z14, Z16, Z14
-	VSHUFI32X4    $0x88, Z11, Z7, Z15
-	VPXORD        Z0, Z15, Z15
-	VPDPBUSD.BCST 4(R8), Z15, Z1
-	VPDPBUSD.BCST 8(R8), Z15, Z2
-	VPDPBUSD.BCST 12(R8), Z15, Z3
-	VPDPBUSD.BCST 4(R8)(DI*1), Z15, Z4
-	VPDPBUSD.BCST 8(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 12(R8)(DI*1), Z15, Z6
-	VSHUFI32X4    $0xdd, Z11, Z7, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 68(R8), Z7, Z1
-	VPDPBUSD.BCST 72(R8), Z7, Z2
-	VPDPBUSD.BCST 76(R8), Z7, Z3
-	VPDPBUSD.BCST 68(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 72(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 76(R8)(DI*1), Z7, Z6
-	VSHUFI32X4    $0x88, Z12, Z8, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 20(R8), Z7, Z1
-	VPDPBUSD.BCST 24(R8), Z7, Z2
-	VPDPBUSD.BCST 28(R8), Z7, Z3
-	VPDPBUSD.BCST 20(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 24(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 28(R8)(DI*1), Z7, Z6
-	VSHUFI32X4    $0xdd, Z12, Z8, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 84(R8), Z7, Z1
-	VPDPBUSD.BCST 88(R8), Z7, Z2
-	VPDPBUSD.BCST 92(R8), Z7, Z3
-	VPDPBUSD.BCST 84(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 88(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 92(R8)(DI*1), Z7, Z6
-	VSHUFI32X4    $0x88, Z13, Z9, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 36(R8), Z7, Z1
-	VPDPBUSD.BCST 40(R8), Z7, Z2
-	VPDPBUSD.BCST 44(R8), Z7, Z3
-	VPDPBUSD.BCST 36(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 40(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 44(R8)(DI*1), Z7, Z6
-	VSHUFI32X4    $0xdd, Z13, Z9, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 100(R8), Z7, Z1
-	VPDPBUSD.BCST 104(R8), Z7, Z2
-	VPDPBUSD.BCST 108(R8), Z7, Z3
-	VPDPBUSD.BCST 100(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 104(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 108(R8)(DI*1), Z7, Z6
-	VSHUFI32X4    $0x88, Z14, Z10, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 52(R8), Z7, Z1
-	VPDPBUSD.BCST 56(R8), Z7, Z2
-	VPDPBUSD.BCST 60(R8), Z7, Z3
-	VPDPBUSD.BCST 52(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 56(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 60(R8)(DI*1), Z7, Z6
-	VSHUFI32X4    $0xdd, Z14, Z10, Z7
-	VPXORD        Z0, Z7, Z7
-	VPDPBUSD.BCST 116(R8), Z7, Z1
-	VPDPBUSD.BCST 120(R8), Z7, Z2
-	VPDPBUSD.BCST 124(R8), Z7, Z3
-	VPDPBUSD.BCST 116(R8)(DI*1), Z7, Z4
-	VPDPBUSD.BCST 120(R8)(DI*1), Z7, Z5
-	VPDPBUSD.BCST 124(R8)(DI*1), Z7, Z6
-	ADDQ          $+128, R8
-	ADDQ          $+32, R9
-	SUBQ          $+32, R10
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z7
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X8
-	VPBROADCASTD  X8, Z8
-	VPANDD        Z8, Z7, Z8
-	VBROADCASTSS  most+64(FP), Z9
-	VCMPPS        $0x1e, Z9, Z8, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X8
-	VPBROADCASTD  X8, Z8
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z3, Z3
-	VCVTDQ2PS     Z1, Z1
-	VFMADD231PS   Z3, Z8, Z1
-	VMULPS.BCST   16(R8), Z1, Z1
-	VBROADCASTSS  20(R8), Z2
-	MOVL          $0x41000000, R11
-	VMOVD         R11, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z1, Z1
-	VMULPS        Z7, Z1, Z1
-	VMOVUPS       Z1, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VCVTDQ2PS     Z6, Z6
-	VCVTDQ2PS     Z4, Z4
-	VFMADD231PS   Z6, Z8, Z4
-	VMULPS.BCST   16(R8)(DI*1), Z4, Z4
-	VBROADCASTSS  20(R8)(DI*1), Z1
-	MOVL          $0x41000000, DI
-	VMOVD         DI, X2
-	VPBROADCASTD  X2, Z2
-	VADDPS        Z2, Z1, Z1
-	VSCALEFPS     Z1, Z4, Z4
-	VMULPS        Z7, Z4, Z4
-	VMOVUPS       Z4, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead4done
-
-ahead4:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead4fewer
-
-ahead4four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead4four
-
-ahead4fewer:
-	ADDQ $+4, CX
-	JZ   ahead4touched
-
-ahead4one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead4one
-
-ahead4touched:
-	TESTQ SI, SI
-	JNZ   ahead4done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead4row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead4done
-
-ahead4row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead4
-
-ahead4done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores3I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x3VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X1
-	VPBROADCASTD X1, Z1
-	VPBROADCASTD 4(R8), Z1
-	VPBROADCASTD 8(R8), Z2
-	VPBROADCASTD 12(R8), Z3
-	VPBROADCASTD 4(R8)(DI*1), Z4
-	VPBROADCASTD 8(R8)(DI*1), Z5
-	VPBROADCASTD 12(R8)(DI*1), Z6
-	VPBROADCASTD 4(R8)(DI*2), Z7
-	VPBROADCASTD 8(R8)(DI*2), Z8
-	VPBROADCASTD 12(R8)(DI*2), Z9
-	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
-
-step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
-	JZ    ahead5done
-
-ahead5:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
-	JCS     ahead5fewer
-
-ahead5four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R15
-	JCC        ahead5four
-
-ahead5fewer:
-	ADDQ $+4, R15
-	JZ   ahead5touched
-
-ahead5one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R15
-	JNZ        ahead5one
-
-ahead5touched:
-	TESTQ SI, SI
-	JNZ   ahead5done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead5row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead5done
-
-ahead5row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
-	JNZ   ahead5
-
-ahead5done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
-	JGE  touched
-	MOVQ $+8, R14
-
-touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
-	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
-
-touchedLine:
-	DECQ R14
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y10
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z10, Z10
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y11
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z11, Z11
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y12
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z12, Z12
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y13
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
-	VPUNPCKLDQ    Z11, Z10, Z14
-	VPUNPCKHDQ    Z11, Z10, Z15
-	VPUNPCKLDQ    Z13, Z12, Z11
-	VPUNPCKHDQ    Z13, Z12, Z13
-	VPUNPCKLQDQ   Z11, Z14, Z10
-	VPUNPCKHQDQ   Z11, Z14, Z11
-	VPUNPCKLQDQ   Z13, Z15, Z12
-	VPUNPCKHQDQ   Z13, Z15, Z13
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y14
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y15
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y16
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
-	VPUNPCKLDQ    Z15, Z14, Z18
-	VPUNPCKHDQ    Z15, Z14, Z19
-	VPUNPCKLDQ    Z17, Z16, Z15
-	VPUNPCKHDQ    Z17, Z16, Z17
-	VPUNPCKLQDQ   Z15, Z18, Z14
-	VPUNPCKHQDQ   Z15, Z18, Z15
-	VPUNPCKLQDQ   Z17, Z19, Z16
-	VPUNPCKHQDQ   Z17, Z19, Z17
-	VSHUFI32X4    $0x88, Z14, Z10, Z18
-	VPXORD        Z0, Z18, Z18
-	VPDPBUSD.BCST 4(R8), Z18, Z1
-	VPDPBUSD.BCST 8(R8), Z18, Z2
-	VPDPBUSD.BCST 12(R8), Z18, Z3
-	VPDPBUSD.BCST 4(R8)(DI*1), Z18, Z4
-	VPDPBUSD.BCST 8(R8)(DI*1), Z18, Z5
-	VPDPBUSD.BCST 12(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 4(R8)(DI*2), Z18, Z7
-	VPDPBUSD.BCST 8(R8)(DI*2), Z18, Z8
-	VPDPBUSD.BCST 12(R8)(DI*2), Z18, Z9
-	VSHUFI32X4    $0xdd, Z14, Z10, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 68(R8), Z10, Z1
-	VPDPBUSD.BCST 72(R8), Z10, Z2
-	VPDPBUSD.BCST 76(R8), Z10, Z3
-	VPDPBUSD.BCST 68(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 72(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 76(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 68(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 72(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 76(R8)(DI*2), Z10, Z9
-	VSHUFI32X4    $0x88, Z15, Z11, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 20(R8), Z10, Z1
-	VPDPBUSD.BCST 24(R8), Z10, Z2
-	VPDPBUSD.BCST 28(R8), Z10, Z3
-	VPDPBUSD.BCST 20(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 24(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 28(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 20(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 24(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 28(R8)(DI*2), Z10, Z9
-	VSHUFI32X4    $0xdd, Z15, Z11, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 84(R8), Z10, Z1
-	VPDPBUSD.BCST 88(R8), Z10, Z2
-	VPDPBUSD.BCST 92(R8), Z10, Z3
-	VPDPBUSD.BCST 84(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 88(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 92(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 84(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 88(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 92(R8)(DI*2), Z10, Z9
-	VSHUFI32X4    $0x88, Z16, Z12, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 36(R8), Z10, Z1
-	VPDPBUSD.BCST 40(R8), Z10, Z2
-	VPDPBUSD.BCST 44(R8), Z10, Z3
-	VPDPBUSD.BCST 36(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 40(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 44(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 36(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 40(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 44(R8)(DI*2), Z10, Z9
-	VSHUFI32X4    $0xdd, Z16, Z12, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 100(R8), Z10, Z1
-	VPDPBUSD.BCST 104(R8), Z10, Z2
-	VPDPBUSD.BCST 108(R8), Z10, Z3
-	VPDPBUSD.BCST 100(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 104(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 108(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 100(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 104(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 108(R8)(DI*2), Z10, Z9
-	VSHUFI32X4    $0x88, Z17, Z13, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 52(R8), Z10, Z1
-	VPDPBUSD.BCST 56(R8), Z10, Z2
-	VPDPBUSD.BCST 60(R8), Z10, Z3
-	VPDPBUSD.BCST 52(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 56(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 60(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 52(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 56(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 60(R8)(DI*2), Z10, Z9
-	VSHUFI32X4    $0xdd, Z17, Z13, Z10
-	VPXORD        Z0, Z10, Z10
-	VPDPBUSD.BCST 116(R8), Z10, Z1
-	VPDPBUSD.BCST 120(R8), Z10, Z2
-	VPDPBUSD.BCST 124(R8), Z10, Z3
-	VPDPBUSD.BCST 116(R8)(DI*1), Z10, Z4
-	VPDPBUSD.BCST 120(R8)(DI*1), Z10, Z5
-	VPDPBUSD.BCST 124(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 116(R8)(DI*2), Z10, Z7
-	VPDPBUSD.BCST 120(R8)(DI*2), Z10, Z8
-	VPDPBUSD.BCST 124(R8)(DI*2), Z10, Z9
-	ADDQ          $+128, R8
-	ADDQ          $+128, R9
-	ADDQ          $+32, R10
-	SUBQ          $+32, R11
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z10
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X11
-	VPBROADCASTD  X11, Z11
-	VPANDD        Z11, Z10, Z11
-	VBROADCASTSS  most+64(FP), Z12
-	VCMPPS        $0x1e, Z12, Z11, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X11
-	VPBROADCASTD  X11, Z11
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z3, Z3
-	VCVTDQ2PS     Z1, Z1
-	VFMADD231PS   Z3, Z11, Z1
-	VMULPS.BCST   16(R8), Z1, Z1
-	VBROADCASTSS  20(R8), Z2
-	MOVL          $0x41000000, R11
-	VMOVD         R11, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z1, Z1
-	VMULPS        Z10, Z1, Z1
-	VMOVUPS       Z1, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VCVTDQ2PS     Z6, Z6
-	VCVTDQ2PS     Z4, Z4
-	VFMADD231PS   Z6, Z11, Z4
-	VMULPS.BCST   16(R8)(DI*1), Z4, Z4
-	VBROADCASTSS  20(R8)(DI*1), Z1
-	MOVL          $0x41000000, R11
-	VMOVD         R11, X2
-	VPBROADCASTD  X2, Z2
-	VADDPS        Z2, Z1, Z1
-	VSCALEFPS     Z1, Z4, Z4
-	VMULPS        Z10, Z4, Z4
-	VMOVUPS       Z4, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VCVTDQ2PS     Z9, Z9
-	VCVTDQ2PS     Z7, Z7
-	VFMADD231PS   Z9, Z11, Z7
-	VMULPS.BCST   16(R8)(DI*2), Z7, Z7
-	VBROADCASTSS  20(R8)(DI*2), Z1
-	MOVL          $0x41000000, DI
-	VMOVD         DI, X2
-	VPBROADCASTD  X2, Z2
-	VADDPS        Z2, Z1, Z1
-	VSCALEFPS     Z1, Z7, Z7
-	VMULPS        Z10, Z7, Z7
-	VMOVUPS       Z7, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead6done
+	JZ    ahead6done
 
 ahead6:
 	MOVQ    SI, CX
@@ -1296,98 +876,45 @@ ahead6row:
 	JNZ   ahead6
 
 ahead6done:
-	KORTESTW K2, K2
-	SETNE    AL
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
 	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
+	MOVQ AX, left+104(FP)
 	RET
 
-// func integerScores3I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
+// func integerScores3I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x4VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
+TEXT ·integerScores3I8x3VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
@@ -1400,52 +927,107 @@ nothingAhead:
 	MOVL         $0x80808080, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
 	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
 
 block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X1
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Z1
-	VPBROADCASTD 4(R8), Z1
-	VPBROADCASTD 8(R8), Z2
-	VPBROADCASTD 12(R8), Z3
-	VPBROADCASTD 4(R8)(DI*1), Z4
-	VPBROADCASTD 8(R8)(DI*1), Z5
-	VPBROADCASTD 12(R8)(DI*1), Z6
-	VPBROADCASTD 4(R8)(DI*2), Z7
-	VPBROADCASTD 8(R8)(DI*2), Z8
-	VPBROADCASTD 12(R8)(DI*2), Z9
-	VPBROADCASTD 4(R9)(DI*2), Z10
-	VPBROADCASTD 8(R9)(DI*2), Z11
-	VPBROADCASTD 12(R9)(DI*2), Z12
+	VPBROADCASTD 4(DI), Z1
+	VPBROADCASTD 8(DI), Z2
+	VPBROADCASTD 12(DI), Z3
+	VPBROADCASTD 4(DI)(DX*1), Z4
+	VPBROADCASTD 8(DI)(DX*1), Z5
+	VPBROADCASTD 12(DI)(DX*1), Z6
+	VPBROADCASTD 4(DI)(DX*2), Z7
+	VPBROADCASTD 8(DI)(DX*2), Z8
+	VPBROADCASTD 12(DI)(DX*2), Z9
+	ADDQ         $+64, DI
 	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
 	JZ    ahead7done
 
 ahead7:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
 	JCS     ahead7fewer
 
 ahead7four:
@@ -1454,17 +1036,17 @@ ahead7four:
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
-	SUBQ       $+4, R15
+	SUBQ       $+4, R14
 	JCC        ahead7four
 
 ahead7fewer:
-	ADDQ $+4, R15
+	ADDQ $+4, R14
 	JZ   ahead7touched
 
 ahead7one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       R15
+	DECQ       R14
 	JNZ        ahead7one
 
 ahead7touched:
@@ -1483,5072 +1065,15 @@ ahead7row:
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
+	TESTQ R13, R13
 	JNZ   ahead7
 
 ahead7done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
-	JGE  touched
-	MOVQ $+8, R14
-
-touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
-	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
-
-touchedLine:
-	DECQ R14
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y13
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y14
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y15
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y16
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
-	VPUNPCKLDQ    Z14, Z13, Z17
-	VPUNPCKHDQ    Z14, Z13, Z18
-	VPUNPCKLDQ    Z16, Z15, Z14
-	VPUNPCKHDQ    Z16, Z15, Z16
-	VPUNPCKLQDQ   Z14, Z17, Z13
-	VPUNPCKHQDQ   Z14, Z17, Z14
-	VPUNPCKLQDQ   Z16, Z18, Z15
-	VPUNPCKHQDQ   Z16, Z18, Z16
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y19
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y20
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
-	VPUNPCKLDQ    Z18, Z17, Z21
-	VPUNPCKHDQ    Z18, Z17, Z22
-	VPUNPCKLDQ    Z20, Z19, Z18
-	VPUNPCKHDQ    Z20, Z19, Z20
-	VPUNPCKLQDQ   Z18, Z21, Z17
-	VPUNPCKHQDQ   Z18, Z21, Z18
-	VPUNPCKLQDQ   Z20, Z22, Z19
-	VPUNPCKHQDQ   Z20, Z22, Z20
-	VSHUFI32X4    $0x88, Z17, Z13, Z21
-	VPXORD        Z0, Z21, Z21
-	VPDPBUSD.BCST 4(R8), Z21, Z1
-	VPDPBUSD.BCST 8(R8), Z21, Z2
-	VPDPBUSD.BCST 12(R8), Z21, Z3
-	VPDPBUSD.BCST 4(R8)(DI*1), Z21, Z4
-	VPDPBUSD.BCST 8(R8)(DI*1), Z21, Z5
-	VPDPBUSD.BCST 12(R8)(DI*1), Z21, Z6
-	VPDPBUSD.BCST 4(R8)(DI*2), Z21, Z7
-	VPDPBUSD.BCST 8(R8)(DI*2), Z21, Z8
-	VPDPBUSD.BCST 12(R8)(DI*2), Z21, Z9
-	VPDPBUSD.BCST 4(R9)(DI*2), Z21, Z10
-	VPDPBUSD.BCST 8(R9)(DI*2), Z21, Z11
-	VPDPBUSD.BCST 12(R9)(DI*2), Z21, Z12
-	VSHUFI32X4    $0xdd, Z17, Z13, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 68(R8), Z13, Z1
-	VPDPBUSD.BCST 72(R8), Z13, Z2
-	VPDPBUSD.BCST 76(R8), Z13, Z3
-	VPDPBUSD.BCST 68(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 72(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 76(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 68(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 72(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 76(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 68(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 72(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 76(R9)(DI*2), Z13, Z12
-	VSHUFI32X4    $0x88, Z18, Z14, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 20(R8), Z13, Z1
-	VPDPBUSD.BCST 24(R8), Z13, Z2
-	VPDPBUSD.BCST 28(R8), Z13, Z3
-	VPDPBUSD.BCST 20(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 24(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 28(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 20(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 24(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 28(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 20(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 24(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 28(R9)(DI*2), Z13, Z12
-	VSHUFI32X4    $0xdd, Z18, Z14, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 84(R8), Z13, Z1
-	VPDPBUSD.BCST 88(R8), Z13, Z2
-	VPDPBUSD.BCST 92(R8), Z13, Z3
-	VPDPBUSD.BCST 84(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 88(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 92(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 84(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 88(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 92(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 84(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 88(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 92(R9)(DI*2), Z13, Z12
-	VSHUFI32X4    $0x88, Z19, Z15, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 36(R8), Z13, Z1
-	VPDPBUSD.BCST 40(R8), Z13, Z2
-	VPDPBUSD.BCST 44(R8), Z13, Z3
-	VPDPBUSD.BCST 36(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 40(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 44(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 36(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 40(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 44(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 36(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 40(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 44(R9)(DI*2), Z13, Z12
-	VSHUFI32X4    $0xdd, Z19, Z15, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 100(R8), Z13, Z1
-	VPDPBUSD.BCST 104(R8), Z13, Z2
-	VPDPBUSD.BCST 108(R8), Z13, Z3
-	VPDPBUSD.BCST 100(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 104(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 108(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 100(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 104(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 108(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 100(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 104(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 108(R9)(DI*2), Z13, Z12
-	VSHUFI32X4    $0x88, Z20, Z16, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 52(R8), Z13, Z1
-	VPDPBUSD.BCST 56(R8), Z13, Z2
-	VPDPBUSD.BCST 60(R8), Z13, Z3
-	VPDPBUSD.BCST 52(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 56(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 60(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 52(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 56(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 60(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 52(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 56(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 60(R9)(DI*2), Z13, Z12
-	VSHUFI32X4    $0xdd, Z20, Z16, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 116(R8), Z13, Z1
-	VPDPBUSD.BCST 120(R8), Z13, Z2
-	VPDPBUSD.BCST 124(R8), Z13, Z3
-	VPDPBUSD.BCST 116(R8)(DI*1), Z13, Z4
-	VPDPBUSD.BCST 120(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 124(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 116(R8)(DI*2), Z13, Z7
-	VPDPBUSD.BCST 120(R8)(DI*2), Z13, Z8
-	VPDPBUSD.BCST 124(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 116(R9)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 120(R9)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 124(R9)(DI*2), Z13, Z12
-	ADDQ          $+128, R8
-	ADDQ          $+128, R9
-	ADDQ          $+32, R10
-	SUBQ          $+32, R11
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z13
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X14
-	VPBROADCASTD  X14, Z14
-	VPANDD        Z14, Z13, Z14
-	VBROADCASTSS  most+64(FP), Z15
-	VCMPPS        $0x1e, Z15, Z14, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	MOVQ          CX, R11
-	MOVL          $0x47800000, R12
-	VMOVD         R12, X14
-	VPBROADCASTD  X14, Z14
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z3, Z3
-	VCVTDQ2PS     Z1, Z1
-	VFMADD231PS   Z3, Z14, Z1
-	VMULPS.BCST   16(R8), Z1, Z1
-	VBROADCASTSS  20(R8), Z2
-	MOVL          $0x41000000, R12
-	VMOVD         R12, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z1, Z1
-	VMULPS        Z13, Z1, Z1
-	VMOVUPS       Z1, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VCVTDQ2PS     Z6, Z6
-	VCVTDQ2PS     Z4, Z4
-	VFMADD231PS   Z6, Z14, Z4
-	VMULPS.BCST   16(R8)(DI*1), Z4, Z4
-	VBROADCASTSS  20(R8)(DI*1), Z1
-	MOVL          $0x41000000, R12
-	VMOVD         R12, X2
-	VPBROADCASTD  X2, Z2
-	VADDPS        Z2, Z1, Z1
-	VSCALEFPS     Z1, Z4, Z4
-	VMULPS        Z13, Z4, Z4
-	VMOVUPS       Z4, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VCVTDQ2PS     Z9, Z9
-	VCVTDQ2PS     Z7, Z7
-	VFMADD231PS   Z9, Z14, Z7
-	VMULPS.BCST   16(R8)(DI*2), Z7, Z7
-	VBROADCASTSS  20(R8)(DI*2), Z1
-	MOVL          $0x41000000, R8
-	VMOVD         R8, X2
-	VPBROADCASTD  X2, Z2
-	VADDPS        Z2, Z1, Z1
-	VSCALEFPS     Z1, Z7, Z7
-	VMULPS        Z13, Z7, Z7
-	VMOVUPS       Z7, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z11, Z11
-	VPADDD        Z11, Z10, Z10
-	VCVTDQ2PS     Z12, Z12
-	VCVTDQ2PS     Z10, Z10
-	VFMADD231PS   Z12, Z14, Z10
-	VMULPS.BCST   16(R9)(DI*2), Z10, Z10
-	VBROADCASTSS  20(R9)(DI*2), Z1
-	MOVL          $0x41000000, DI
-	VMOVD         DI, X2
-	VPBROADCASTD  X2, Z2
-	VADDPS        Z2, Z1, Z1
-	VSCALEFPS     Z1, Z10, Z10
-	VMULPS        Z13, Z10, Z10
-	VMOVUPS       Z10, K1, (R11)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead8done
-
-ahead8:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead8fewer
-
-ahead8four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead8four
-
-ahead8fewer:
-	ADDQ $+4, CX
-	JZ   ahead8touched
-
-ahead8one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead8one
-
-ahead8touched:
-	TESTQ SI, SI
-	JNZ   ahead8done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead8row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead8done
-
-ahead8row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead8
-
-ahead8done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores3I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x1VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTD 8(R8), Z4
-	VPBROADCASTD 12(R8), Z5
-	VMOVDQA64    Z2, Z6
-	VMOVDQA64    Z2, Z7
-	VMOVDQA64    Z2, Z2
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R9
-	XORQ         DI, DI
-	MOVQ         $+128, R10
-	XORQ         R11, R11
-
-step:
-	MOVQ  528(SP), R12
-	TESTQ R12, R12
-	JZ    ahead9done
-
-ahead9:
-	MOVQ    SI, R13
-	CMPQ    R12, R13
-	CMOVQCS R12, R13
-	SUBQ    R13, SI
-	SUBQ    R13, R12
-	SUBQ    $+4, R13
-	JCS     ahead9fewer
-
-ahead9four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R13
-	JCC        ahead9four
-
-ahead9fewer:
-	ADDQ $+4, R13
-	JZ   ahead9touched
-
-ahead9one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R13
-	JNZ        ahead9one
-
-ahead9touched:
-	TESTQ SI, SI
-	JNZ   ahead9done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead9row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead9done
-
-ahead9row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R12, R12
-	JNZ   ahead9
-
-ahead9done:
-	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
-	SUBQ AX, R12
-	CMPQ R10, R12
-	JGE  touched
-	SHRQ $0x01, R13
-	MOVQ $+8, R12
-
-touch:
-	MOVQ       (AX)(R10*1), R14
-	PREFETCHT0 (R14)(R11*1)
-	ADDQ       $+64, R11
-	CMPQ       R11, R13
-	JLT        touchedLine
-	XORQ       R11, R11
-	ADDQ       $+8, R10
-
-touchedLine:
-	DECQ R12
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(DI*1), Y8
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z8, Z8
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y9
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z9, Z9
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y10
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y11
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
-	VPUNPCKLDQ    Z9, Z8, Z12
-	VPUNPCKHDQ    Z9, Z8, Z13
-	VPUNPCKLDQ    Z11, Z10, Z9
-	VPUNPCKHDQ    Z11, Z10, Z11
-	VPUNPCKLQDQ   Z9, Z12, Z8
-	VPUNPCKHQDQ   Z9, Z12, Z9
-	VPUNPCKLQDQ   Z11, Z13, Z10
-	VPUNPCKHQDQ   Z11, Z13, Z11
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y12
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y13
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y14
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y15
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z15, Z15
-	VPUNPCKLDQ    Z13, Z12, Z16
-	VPUNPCKHDQ    Z13, Z12, Z17
-	VPUNPCKLDQ    Z15, Z14, Z13
-	VPUNPCKHDQ    Z15, Z14, Z15
-	VPUNPCKLQDQ   Z13, Z16, Z12
-	VPUNPCKHQDQ   Z13, Z16, Z13
-	VPUNPCKLQDQ   Z15, Z17, Z14
-	VPUNPCKHQDQ   Z15, Z17, Z15
-	VSHUFI32X4    $0x88, Z12, Z8, Z16
-	VPSRLW        $0x04, Z16, Z17
-	VMOVDQA64     Z16, Z16
-	VPTERNLOGD    $0x28, Z1, Z0, Z16
-	VPDPBUSD.BCST 4(R8), Z16, Z3
-	VPDPBUSD.BCST 8(R8), Z16, Z4
-	VPDPBUSD.BCST 12(R8), Z16, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z17
-	VPDPBUSD.BCST 20(R8), Z17, Z6
-	VPDPBUSD.BCST 24(R8), Z17, Z7
-	VPDPBUSD.BCST 28(R8), Z17, Z2
-	VSHUFI32X4    $0xdd, Z12, Z8, Z8
-	VPSRLW        $0x04, Z8, Z12
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 132(R8), Z8, Z3
-	VPDPBUSD.BCST 136(R8), Z8, Z4
-	VPDPBUSD.BCST 140(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 148(R8), Z12, Z6
-	VPDPBUSD.BCST 152(R8), Z12, Z7
-	VPDPBUSD.BCST 156(R8), Z12, Z2
-	VSHUFI32X4    $0x88, Z13, Z9, Z8
-	VPSRLW        $0x04, Z8, Z12
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 36(R8), Z8, Z3
-	VPDPBUSD.BCST 40(R8), Z8, Z4
-	VPDPBUSD.BCST 44(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 52(R8), Z12, Z6
-	VPDPBUSD.BCST 56(R8), Z12, Z7
-	VPDPBUSD.BCST 60(R8), Z12, Z2
-	VSHUFI32X4    $0xdd, Z13, Z9, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 164(R8), Z8, Z3
-	VPDPBUSD.BCST 168(R8), Z8, Z4
-	VPDPBUSD.BCST 172(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 180(R8), Z9, Z6
-	VPDPBUSD.BCST 184(R8), Z9, Z7
-	VPDPBUSD.BCST 188(R8), Z9, Z2
-	VSHUFI32X4    $0x88, Z14, Z10, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 68(R8), Z8, Z3
-	VPDPBUSD.BCST 72(R8), Z8, Z4
-	VPDPBUSD.BCST 76(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 84(R8), Z9, Z6
-	VPDPBUSD.BCST 88(R8), Z9, Z7
-	VPDPBUSD.BCST 92(R8), Z9, Z2
-	VSHUFI32X4    $0xdd, Z14, Z10, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 196(R8), Z8, Z3
-	VPDPBUSD.BCST 200(R8), Z8, Z4
-	VPDPBUSD.BCST 204(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 212(R8), Z9, Z6
-	VPDPBUSD.BCST 216(R8), Z9, Z7
-	VPDPBUSD.BCST 220(R8), Z9, Z2
-	VSHUFI32X4    $0x88, Z15, Z11, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 100(R8), Z8, Z3
-	VPDPBUSD.BCST 104(R8), Z8, Z4
-	VPDPBUSD.BCST 108(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 116(R8), Z9, Z6
-	VPDPBUSD.BCST 120(R8), Z9, Z7
-	VPDPBUSD.BCST 124(R8), Z9, Z2
-	VSHUFI32X4    $0xdd, Z15, Z11, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 228(R8), Z8, Z3
-	VPDPBUSD.BCST 232(R8), Z8, Z4
-	VPDPBUSD.BCST 236(R8), Z8, Z5
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 244(R8), Z9, Z6
-	VPDPBUSD.BCST 248(R8), Z9, Z7
-	VPDPBUSD.BCST 252(R8), Z9, Z2
-	ADDQ          $+256, R8
-	ADDQ          $+32, DI
-	SUBQ          $+64, R9
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z8
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X9
-	VPBROADCASTD  X9, Z9
-	VPANDD        Z9, Z8, Z9
-	VBROADCASTSS  most+64(FP), Z10
-	VCMPPS        $0x1e, Z10, Z9, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), DI
-	SHLQ          $0x02, DI
-	MOVQ          CX, DI
-	MOVL          $0x47800000, R9
-	VMOVD         R9, X9
-	VPBROADCASTD  X9, Z9
-	VPADDD        Z6, Z3, Z3
-	VPADDD        Z7, Z4, Z4
-	VPADDD        Z2, Z5, Z5
-	VPSLLD        $0x08, Z4, Z4
-	VPADDD        Z4, Z3, Z3
-	VCVTDQ2PS     Z5, Z5
-	VCVTDQ2PS     Z3, Z3
-	VFMADD231PS   Z5, Z9, Z3
-	VMULPS.BCST   16(R8), Z3, Z3
-	VBROADCASTSS  20(R8), Z2
-	MOVL          $0x41000000, R8
-	VMOVD         R8, X4
-	VPBROADCASTD  X4, Z4
-	VADDPS        Z4, Z2, Z2
-	VSCALEFPS     Z2, Z3, Z3
-	VMULPS        Z8, Z3, Z3
-	VMOVUPS       Z3, K1, (DI)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead10done
-
-ahead10:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead10fewer
-
-ahead10four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead10four
-
-ahead10fewer:
-	ADDQ $+4, CX
-	JZ   ahead10touched
-
-ahead10one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead10one
-
-ahead10touched:
-	TESTQ SI, SI
-	JNZ   ahead10done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead10row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead10done
-
-ahead10row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead10
-
-ahead10done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores3I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x2VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
-	VPBROADCASTD 4(R8)(DI*1), Z5
-	VPBROADCASTD 8(R8)(DI*1), Z6
-	VPBROADCASTD 12(R8)(DI*1), Z7
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R10
-	XORQ         R9, R9
-	MOVQ         $+128, R11
-	XORQ         R12, R12
-
-step:
-	MOVQ  528(SP), R13
-	TESTQ R13, R13
-	JZ    ahead11done
-
-ahead11:
-	MOVQ    SI, R14
-	CMPQ    R13, R14
-	CMOVQCS R13, R14
-	SUBQ    R14, SI
-	SUBQ    R14, R13
-	SUBQ    $+4, R14
-	JCS     ahead11fewer
-
-ahead11four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R14
-	JCC        ahead11four
-
-ahead11fewer:
-	ADDQ $+4, R14
-	JZ   ahead11touched
-
-ahead11one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R14
-	JNZ        ahead11one
-
-ahead11touched:
-	TESTQ SI, SI
-	JNZ   ahead11done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead11row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead11done
-
-ahead11row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R13, R13
-	JNZ   ahead11
-
-ahead11done:
 	MOVQ dim+24(FP), R14
 	LEAQ 512(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
-	SHRQ $0x01, R14
-	MOVQ $+8, R13
-
-touch:
-	MOVQ       (AX)(R11*1), R15
-	PREFETCHT0 (R15)(R12*1)
-	ADDQ       $+64, R12
-	CMPQ       R12, R14
-	JLT        touchedLine
-	XORQ       R12, R12
-	ADDQ       $+8, R11
-
-touchedLine:
-	DECQ R13
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R13
-	VMOVDQU32     (R13)(R9*1), Y8
-	MOVQ          32(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z8, Z8
-	MOVQ          8(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y9
-	MOVQ          40(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z9, Z9
-	MOVQ          16(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y10
-	MOVQ          48(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
-	MOVQ          24(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y11
-	MOVQ          56(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
-	VPUNPCKLDQ    Z9, Z8, Z12
-	VPUNPCKHDQ    Z9, Z8, Z13
-	VPUNPCKLDQ    Z11, Z10, Z9
-	VPUNPCKHDQ    Z11, Z10, Z11
-	VPUNPCKLQDQ   Z9, Z12, Z8
-	VPUNPCKHQDQ   Z9, Z12, Z9
-	VPUNPCKLQDQ   Z11, Z13, Z10
-	VPUNPCKHQDQ   Z11, Z13, Z11
-	MOVQ          64(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y12
-	MOVQ          96(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
-	MOVQ          72(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y13
-	MOVQ          104(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
-	MOVQ          80(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y14
-	MOVQ          112(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
-	MOVQ          88(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y15
-	MOVQ          120(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
-	VPUNPCKLDQ    Z13, Z12, Z16
-	VPUNPCKHDQ    Z13, Z12, Z17
-	VPUNPCKLDQ    Z15, Z14, Z13
-	VPUNPCKHDQ    Z15, Z14, Z15
-	VPUNPCKLQDQ   Z13, Z16, Z12
-	VPUNPCKHQDQ   Z13, Z16, Z13
-	VPUNPCKLQDQ   Z15, Z17, Z14
-	VPUNPCKHQDQ   Z15, Z17, Z15
-	VSHUFI32X4    $0x88, Z12, Z8, Z16
-	VPSRLW        $0x04, Z16, Z17
-	VMOVDQA64     Z16, Z16
-	VPTERNLOGD    $0x28, Z1, Z0, Z16
-	VPDPBUSD.BCST 4(R8), Z16, Z2
-	VPDPBUSD.BCST 8(R8), Z16, Z3
-	VPDPBUSD.BCST 12(R8), Z16, Z4
-	VPDPBUSD.BCST 4(R8)(DI*1), Z16, Z5
-	VPDPBUSD.BCST 8(R8)(DI*1), Z16, Z6
-	VPDPBUSD.BCST 12(R8)(DI*1), Z16, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z17
-	VPDPBUSD.BCST 20(R8), Z17, Z2
-	VPDPBUSD.BCST 24(R8), Z17, Z3
-	VPDPBUSD.BCST 28(R8), Z17, Z4
-	VPDPBUSD.BCST 20(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 24(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 28(R8)(DI*1), Z17, Z7
-	VSHUFI32X4    $0xdd, Z12, Z8, Z8
-	VPSRLW        $0x04, Z8, Z12
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 132(R8), Z8, Z2
-	VPDPBUSD.BCST 136(R8), Z8, Z3
-	VPDPBUSD.BCST 140(R8), Z8, Z4
-	VPDPBUSD.BCST 132(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 136(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 140(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 148(R8), Z12, Z2
-	VPDPBUSD.BCST 152(R8), Z12, Z3
-	VPDPBUSD.BCST 156(R8), Z12, Z4
-	VPDPBUSD.BCST 148(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 152(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 156(R8)(DI*1), Z12, Z7
-	VSHUFI32X4    $0x88, Z13, Z9, Z8
-	VPSRLW        $0x04, Z8, Z12
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 36(R8), Z8, Z2
-	VPDPBUSD.BCST 40(R8), Z8, Z3
-	VPDPBUSD.BCST 44(R8), Z8, Z4
-	VPDPBUSD.BCST 36(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 40(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 44(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 52(R8), Z12, Z2
-	VPDPBUSD.BCST 56(R8), Z12, Z3
-	VPDPBUSD.BCST 60(R8), Z12, Z4
-	VPDPBUSD.BCST 52(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 56(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 60(R8)(DI*1), Z12, Z7
-	VSHUFI32X4    $0xdd, Z13, Z9, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 164(R8), Z8, Z2
-	VPDPBUSD.BCST 168(R8), Z8, Z3
-	VPDPBUSD.BCST 172(R8), Z8, Z4
-	VPDPBUSD.BCST 164(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 168(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 172(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 180(R8), Z9, Z2
-	VPDPBUSD.BCST 184(R8), Z9, Z3
-	VPDPBUSD.BCST 188(R8), Z9, Z4
-	VPDPBUSD.BCST 180(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 184(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 188(R8)(DI*1), Z9, Z7
-	VSHUFI32X4    $0x88, Z14, Z10, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 68(R8), Z8, Z2
-	VPDPBUSD.BCST 72(R8), Z8, Z3
-	VPDPBUSD.BCST 76(R8), Z8, Z4
-	VPDPBUSD.BCST 68(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 72(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 76(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 84(R8), Z9, Z2
-	VPDPBUSD.BCST 88(R8), Z9, Z3
-	VPDPBUSD.BCST 92(R8), Z9, Z4
-	VPDPBUSD.BCST 84(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 88(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 92(R8)(DI*1), Z9, Z7
-	VSHUFI32X4    $0xdd, Z14, Z10, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 196(R8), Z8, Z2
-	VPDPBUSD.BCST 200(R8), Z8, Z3
-	VPDPBUSD.BCST 204(R8), Z8, Z4
-	VPDPBUSD.BCST 196(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 200(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 204(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 212(R8), Z9, Z2
-	VPDPBUSD.BCST 216(R8), Z9, Z3
-	VPDPBUSD.BCST 220(R8), Z9, Z4
-	VPDPBUSD.BCST 212(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 216(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 220(R8)(DI*1), Z9, Z7
-	VSHUFI32X4    $0x88, Z15, Z11, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 100(R8), Z8, Z2
-	VPDPBUSD.BCST 104(R8), Z8, Z3
-	VPDPBUSD.BCST 108(R8), Z8, Z4
-	VPDPBUSD.BCST 100(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 104(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 108(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 116(R8), Z9, Z2
-	VPDPBUSD.BCST 120(R8), Z9, Z3
-	VPDPBUSD.BCST 124(R8), Z9, Z4
-	VPDPBUSD.BCST 116(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 120(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 124(R8)(DI*1), Z9, Z7
-	VSHUFI32X4    $0xdd, Z15, Z11, Z8
-	VPSRLW        $0x04, Z8, Z9
-	VMOVDQA64     Z8, Z8
-	VPTERNLOGD    $0x28, Z1, Z0, Z8
-	VPDPBUSD.BCST 228(R8), Z8, Z2
-	VPDPBUSD.BCST 232(R8), Z8, Z3
-	VPDPBUSD.BCST 236(R8), Z8, Z4
-	VPDPBUSD.BCST 228(R8)(DI*1), Z8, Z5
-	VPDPBUSD.BCST 232(R8)(DI*1), Z8, Z6
-	VPDPBUSD.BCST 236(R8)(DI*1), Z8, Z7
-	VPTERNLOGD    $0x28, Z1, Z0, Z9
-	VPDPBUSD.BCST 244(R8), Z9, Z2
-	VPDPBUSD.BCST 248(R8), Z9, Z3
-	VPDPBUSD.BCST 252(R8), Z9, Z4
-	VPDPBUSD.BCST 244(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 248(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 252(R8)(DI*1), Z9, Z7
-	ADDQ          $+256, R8
-	ADDQ          $+32, R9
-	SUBQ          $+64, R10
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z8
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X9
-	VPBROADCASTD  X9, Z9
-	VPANDD        Z9, Z8, Z9
-	VBROADCASTSS  most+64(FP), Z10
-	VCMPPS        $0x1e, Z10, Z9, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X9
-	VPBROADCASTD  X9, Z9
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z9, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z3
-	MOVL          $0x41000000, R11
-	VMOVD         R11, X4
-	VPBROADCASTD  X4, Z4
-	VADDPS        Z4, Z3, Z3
-	VSCALEFPS     Z3, Z2, Z2
-	VMULPS        Z8, Z2, Z2
-	VMOVUPS       Z2, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z7, Z7
-	VCVTDQ2PS     Z5, Z5
-	VFMADD231PS   Z7, Z9, Z5
-	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
-	VBROADCASTSS  20(R8)(DI*1), Z2
-	MOVL          $0x41000000, DI
-	VMOVD         DI, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VMOVUPS       Z5, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead12done
-
-ahead12:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead12fewer
-
-ahead12four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead12four
-
-ahead12fewer:
-	ADDQ $+4, CX
-	JZ   ahead12touched
-
-ahead12one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead12one
-
-ahead12touched:
-	TESTQ SI, SI
-	JNZ   ahead12done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead12row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead12done
-
-ahead12row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead12
-
-ahead12done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores3I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x3VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
-	VPBROADCASTD 4(R8)(DI*1), Z5
-	VPBROADCASTD 8(R8)(DI*1), Z6
-	VPBROADCASTD 12(R8)(DI*1), Z7
-	VPBROADCASTD 4(R8)(DI*2), Z8
-	VPBROADCASTD 8(R8)(DI*2), Z9
-	VPBROADCASTD 12(R8)(DI*2), Z10
-	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
-
-step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
-	JZ    ahead13done
-
-ahead13:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
-	JCS     ahead13fewer
-
-ahead13four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R15
-	JCC        ahead13four
-
-ahead13fewer:
-	ADDQ $+4, R15
-	JZ   ahead13touched
-
-ahead13one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R15
-	JNZ        ahead13one
-
-ahead13touched:
-	TESTQ SI, SI
-	JNZ   ahead13done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead13row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead13done
-
-ahead13row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
-	JNZ   ahead13
-
-ahead13done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
-	JGE  touched
-	SHRQ $0x01, R15
-	MOVQ $+8, R14
-
-touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
-	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
-
-touchedLine:
-	DECQ R14
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y11
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z11, Z11
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y12
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z12, Z12
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y13
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y14
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
-	VPUNPCKLDQ    Z12, Z11, Z15
-	VPUNPCKHDQ    Z12, Z11, Z16
-	VPUNPCKLDQ    Z14, Z13, Z12
-	VPUNPCKHDQ    Z14, Z13, Z14
-	VPUNPCKLQDQ   Z12, Z15, Z11
-	VPUNPCKHQDQ   Z12, Z15, Z12
-	VPUNPCKLQDQ   Z14, Z16, Z13
-	VPUNPCKHQDQ   Z14, Z16, Z14
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y15
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y16
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	VPUNPCKLDQ    Z16, Z15, Z19
-	VPUNPCKHDQ    Z16, Z15, Z20
-	VPUNPCKLDQ    Z18, Z17, Z16
-	VPUNPCKHDQ    Z18, Z17, Z18
-	VPUNPCKLQDQ   Z16, Z19, Z15
-	VPUNPCKHQDQ   Z16, Z19, Z16
-	VPUNPCKLQDQ   Z18, Z20, Z17
-	VPUNPCKHQDQ   Z18, Z20, Z18
-	VSHUFI32X4    $0x88, Z15, Z11, Z19
-	VPSRLW        $0x04, Z19, Z20
-	VMOVDQA64     Z19, Z19
-	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 4(R8), Z19, Z2
-	VPDPBUSD.BCST 8(R8), Z19, Z3
-	VPDPBUSD.BCST 12(R8), Z19, Z4
-	VPDPBUSD.BCST 4(R8)(DI*1), Z19, Z5
-	VPDPBUSD.BCST 8(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 12(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 4(R8)(DI*2), Z19, Z8
-	VPDPBUSD.BCST 8(R8)(DI*2), Z19, Z9
-	VPDPBUSD.BCST 12(R8)(DI*2), Z19, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z20
-	VPDPBUSD.BCST 20(R8), Z20, Z2
-	VPDPBUSD.BCST 24(R8), Z20, Z3
-	VPDPBUSD.BCST 28(R8), Z20, Z4
-	VPDPBUSD.BCST 20(R8)(DI*1), Z20, Z5
-	VPDPBUSD.BCST 24(R8)(DI*1), Z20, Z6
-	VPDPBUSD.BCST 28(R8)(DI*1), Z20, Z7
-	VPDPBUSD.BCST 20(R8)(DI*2), Z20, Z8
-	VPDPBUSD.BCST 24(R8)(DI*2), Z20, Z9
-	VPDPBUSD.BCST 28(R8)(DI*2), Z20, Z10
-	VSHUFI32X4    $0xdd, Z15, Z11, Z11
-	VPSRLW        $0x04, Z11, Z15
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 132(R8), Z11, Z2
-	VPDPBUSD.BCST 136(R8), Z11, Z3
-	VPDPBUSD.BCST 140(R8), Z11, Z4
-	VPDPBUSD.BCST 132(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 136(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 140(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 132(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 136(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 140(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 148(R8), Z15, Z2
-	VPDPBUSD.BCST 152(R8), Z15, Z3
-	VPDPBUSD.BCST 156(R8), Z15, Z4
-	VPDPBUSD.BCST 148(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 152(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 156(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 148(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 152(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 156(R8)(DI*2), Z15, Z10
-	VSHUFI32X4    $0x88, Z16, Z12, Z11
-	VPSRLW        $0x04, Z11, Z15
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 36(R8), Z11, Z2
-	VPDPBUSD.BCST 40(R8), Z11, Z3
-	VPDPBUSD.BCST 44(R8), Z11, Z4
-	VPDPBUSD.BCST 36(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 40(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 44(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 36(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 40(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 44(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 52(R8), Z15, Z2
-	VPDPBUSD.BCST 56(R8), Z15, Z3
-	VPDPBUSD.BCST 60(R8), Z15, Z4
-	VPDPBUSD.BCST 52(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 56(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 60(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 52(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 56(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 60(R8)(DI*2), Z15, Z10
-	VSHUFI32X4    $0xdd, Z16, Z12, Z11
-	VPSRLW        $0x04, Z11, Z12
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 164(R8), Z11, Z2
-	VPDPBUSD.BCST 168(R8), Z11, Z3
-	VPDPBUSD.BCST 172(R8), Z11, Z4
-	VPDPBUSD.BCST 164(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 168(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 172(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 164(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 168(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 172(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 180(R8), Z12, Z2
-	VPDPBUSD.BCST 184(R8), Z12, Z3
-	VPDPBUSD.BCST 188(R8), Z12, Z4
-	VPDPBUSD.BCST 180(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 184(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 188(R8)(DI*1), Z12, Z7
-	VPDPBUSD.BCST 180(R8)(DI*2), Z12, Z8
-	VPDPBUSD.BCST 184(R8)(DI*2), Z12, Z9
-	VPDPBUSD.BCST 188(R8)(DI*2), Z12, Z10
-	VSHUFI32X4    $0x88, Z17, Z13, Z11
-	VPSRLW        $0x04, Z11, Z12
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 68(R8), Z11, Z2
-	VPDPBUSD.BCST 72(R8), Z11, Z3
-	VPDPBUSD.BCST 76(R8), Z11, Z4
-	VPDPBUSD.BCST 68(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 72(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 76(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 68(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 72(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 76(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 84(R8), Z12, Z2
-	VPDPBUSD.BCST 88(R8), Z12, Z3
-	VPDPBUSD.BCST 92(R8), Z12, Z4
-	VPDPBUSD.BCST 84(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 88(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 92(R8)(DI*1), Z12, Z7
-	VPDPBUSD.BCST 84(R8)(DI*2), Z12, Z8
-	VPDPBUSD.BCST 88(R8)(DI*2), Z12, Z9
-	VPDPBUSD.BCST 92(R8)(DI*2), Z12, Z10
-	VSHUFI32X4    $0xdd, Z17, Z13, Z11
-	VPSRLW        $0x04, Z11, Z12
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 196(R8), Z11, Z2
-	VPDPBUSD.BCST 200(R8), Z11, Z3
-	VPDPBUSD.BCST 204(R8), Z11, Z4
-	VPDPBUSD.BCST 196(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 200(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 204(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 196(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 200(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 204(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 212(R8), Z12, Z2
-	VPDPBUSD.BCST 216(R8), Z12, Z3
-	VPDPBUSD.BCST 220(R8), Z12, Z4
-	VPDPBUSD.BCST 212(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 216(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 220(R8)(DI*1), Z12, Z7
-	VPDPBUSD.BCST 212(R8)(DI*2), Z12, Z8
-	VPDPBUSD.BCST 216(R8)(DI*2), Z12, Z9
-	VPDPBUSD.BCST 220(R8)(DI*2), Z12, Z10
-	VSHUFI32X4    $0x88, Z18, Z14, Z11
-	VPSRLW        $0x04, Z11, Z12
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 100(R8), Z11, Z2
-	VPDPBUSD.BCST 104(R8), Z11, Z3
-	VPDPBUSD.BCST 108(R8), Z11, Z4
-	VPDPBUSD.BCST 100(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 104(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 108(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 100(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 104(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 108(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 116(R8), Z12, Z2
-	VPDPBUSD.BCST 120(R8), Z12, Z3
-	VPDPBUSD.BCST 124(R8), Z12, Z4
-	VPDPBUSD.BCST 116(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 120(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 124(R8)(DI*1), Z12, Z7
-	VPDPBUSD.BCST 116(R8)(DI*2), Z12, Z8
-	VPDPBUSD.BCST 120(R8)(DI*2), Z12, Z9
-	VPDPBUSD.BCST 124(R8)(DI*2), Z12, Z10
-	VSHUFI32X4    $0xdd, Z18, Z14, Z11
-	VPSRLW        $0x04, Z11, Z12
-	VMOVDQA64     Z11, Z11
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 228(R8), Z11, Z2
-	VPDPBUSD.BCST 232(R8), Z11, Z3
-	VPDPBUSD.BCST 236(R8), Z11, Z4
-	VPDPBUSD.BCST 228(R8)(DI*1), Z11, Z5
-	VPDPBUSD.BCST 232(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 236(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 228(R8)(DI*2), Z11, Z8
-	VPDPBUSD.BCST 232(R8)(DI*2), Z11, Z9
-	VPDPBUSD.BCST 236(R8)(DI*2), Z11, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z12
-	VPDPBUSD.BCST 244(R8), Z12, Z2
-	VPDPBUSD.BCST 248(R8), Z12, Z3
-	VPDPBUSD.BCST 252(R8), Z12, Z4
-	VPDPBUSD.BCST 244(R8)(DI*1), Z12, Z5
-	VPDPBUSD.BCST 248(R8)(DI*1), Z12, Z6
-	VPDPBUSD.BCST 252(R8)(DI*1), Z12, Z7
-	VPDPBUSD.BCST 244(R8)(DI*2), Z12, Z8
-	VPDPBUSD.BCST 248(R8)(DI*2), Z12, Z9
-	VPDPBUSD.BCST 252(R8)(DI*2), Z12, Z10
-	ADDQ          $+256, R8
-	ADDQ          $+256, R9
-	ADDQ          $+32, R10
-	SUBQ          $+64, R11
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z11
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X12
-	VPBROADCASTD  X12, Z12
-	VPANDD        Z12, Z11, Z12
-	VBROADCASTSS  most+64(FP), Z13
-	VCMPPS        $0x1e, Z13, Z12, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X12
-	VPBROADCASTD  X12, Z12
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z12, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z3
-	MOVL          $0x41000000, R11
-	VMOVD         R11, X4
-	VPBROADCASTD  X4, Z4
-	VADDPS        Z4, Z3, Z3
-	VSCALEFPS     Z3, Z2, Z2
-	VMULPS        Z11, Z2, Z2
-	VMOVUPS       Z2, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z7, Z7
-	VCVTDQ2PS     Z5, Z5
-	VFMADD231PS   Z7, Z12, Z5
-	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
-	VBROADCASTSS  20(R8)(DI*1), Z2
-	MOVL          $0x41000000, R11
-	VMOVD         R11, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z5, Z5
-	VMULPS        Z11, Z5, Z5
-	VMOVUPS       Z5, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z9, Z9
-	VPADDD        Z9, Z8, Z8
-	VCVTDQ2PS     Z10, Z10
-	VCVTDQ2PS     Z8, Z8
-	VFMADD231PS   Z10, Z12, Z8
-	VMULPS.BCST   16(R8)(DI*2), Z8, Z8
-	VBROADCASTSS  20(R8)(DI*2), Z2
-	MOVL          $0x41000000, DI
-	VMOVD         DI, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z8, Z8
-	VMULPS        Z11, Z8, Z8
-	VMOVUPS       Z8, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead14done
-
-ahead14:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead14fewer
-
-ahead14four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead14four
-
-ahead14fewer:
-	ADDQ $+4, CX
-	JZ   ahead14touched
-
-ahead14one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead14one
-
-ahead14touched:
-	TESTQ SI, SI
-	JNZ   ahead14done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead14row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead14done
-
-ahead14row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead14
-
-ahead14done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores3I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x4VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
-	VPBROADCASTD 4(R8)(DI*1), Z5
-	VPBROADCASTD 8(R8)(DI*1), Z6
-	VPBROADCASTD 12(R8)(DI*1), Z7
-	VPBROADCASTD 4(R8)(DI*2), Z8
-	VPBROADCASTD 8(R8)(DI*2), Z9
-	VPBROADCASTD 12(R8)(DI*2), Z10
-	VPBROADCASTD 4(R9)(DI*2), Z11
-	VPBROADCASTD 8(R9)(DI*2), Z12
-	VPBROADCASTD 12(R9)(DI*2), Z13
-	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
-
-step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
-	JZ    ahead15done
-
-ahead15:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
-	JCS     ahead15fewer
-
-ahead15four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R15
-	JCC        ahead15four
-
-ahead15fewer:
-	ADDQ $+4, R15
-	JZ   ahead15touched
-
-ahead15one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R15
-	JNZ        ahead15one
-
-ahead15touched:
-	TESTQ SI, SI
-	JNZ   ahead15done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead15row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead15done
-
-ahead15row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
-	JNZ   ahead15
-
-ahead15done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
-	JGE  touched
-	SHRQ $0x01, R15
-	MOVQ $+8, R14
-
-touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
-	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
-
-touchedLine:
-	DECQ R14
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y14
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y15
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y16
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
-	VPUNPCKLDQ    Z15, Z14, Z18
-	VPUNPCKHDQ    Z15, Z14, Z19
-	VPUNPCKLDQ    Z17, Z16, Z15
-	VPUNPCKHDQ    Z17, Z16, Z17
-	VPUNPCKLQDQ   Z15, Z18, Z14
-	VPUNPCKHQDQ   Z15, Z18, Z15
-	VPUNPCKLQDQ   Z17, Z19, Z16
-	VPUNPCKHQDQ   Z17, Z19, Z17
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y19
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y20
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y21
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
-	VPUNPCKLDQ    Z19, Z18, Z22
-	VPUNPCKHDQ    Z19, Z18, Z23
-	VPUNPCKLDQ    Z21, Z20, Z19
-	VPUNPCKHDQ    Z21, Z20, Z21
-	VPUNPCKLQDQ   Z19, Z22, Z18
-	VPUNPCKHQDQ   Z19, Z22, Z19
-	VPUNPCKLQDQ   Z21, Z23, Z20
-	VPUNPCKHQDQ   Z21, Z23, Z21
-	VSHUFI32X4    $0x88, Z18, Z14, Z22
-	VPSRLW        $0x04, Z22, Z23
-	VMOVDQA64     Z22, Z22
-	VPTERNLOGD    $0x28, Z1, Z0, Z22
-	VPDPBUSD.BCST 4(R8), Z22, Z2
-	VPDPBUSD.BCST 8(R8), Z22, Z3
-	VPDPBUSD.BCST 12(R8), Z22, Z4
-	VPDPBUSD.BCST 4(R8)(DI*1), Z22, Z5
-	VPDPBUSD.BCST 8(R8)(DI*1), Z22, Z6
-	VPDPBUSD.BCST 12(R8)(DI*1), Z22, Z7
-	VPDPBUSD.BCST 4(R8)(DI*2), Z22, Z8
-	VPDPBUSD.BCST 8(R8)(DI*2), Z22, Z9
-	VPDPBUSD.BCST 12(R8)(DI*2), Z22, Z10
-	VPDPBUSD.BCST 4(R9)(DI*2), Z22, Z11
-	VPDPBUSD.BCST 8(R9)(DI*2), Z22, Z12
-	VPDPBUSD.BCST 12(R9)(DI*2), Z22, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z23
-	VPDPBUSD.BCST 20(R8), Z23, Z2
-	VPDPBUSD.BCST 24(R8), Z23, Z3
-	VPDPBUSD.BCST 28(R8), Z23, Z4
-	VPDPBUSD.BCST 20(R8)(DI*1), Z23, Z5
-	VPDPBUSD.BCST 24(R8)(DI*1), Z23, Z6
-	VPDPBUSD.BCST 28(R8)(DI*1), Z23, Z7
-	VPDPBUSD.BCST 20(R8)(DI*2), Z23, Z8
-	VPDPBUSD.BCST 24(R8)(DI*2), Z23, Z9
-	VPDPBUSD.BCST 28(R8)(DI*2), Z23, Z10
-	VPDPBUSD.BCST 20(R9)(DI*2), Z23, Z11
-	VPDPBUSD.BCST 24(R9)(DI*2), Z23, Z12
-	VPDPBUSD.BCST 28(R9)(DI*2), Z23, Z13
-	VSHUFI32X4    $0xdd, Z18, Z14, Z14
-	VPSRLW        $0x04, Z14, Z18
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 132(R8), Z14, Z2
-	VPDPBUSD.BCST 136(R8), Z14, Z3
-	VPDPBUSD.BCST 140(R8), Z14, Z4
-	VPDPBUSD.BCST 132(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 136(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 140(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 132(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 136(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 140(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 132(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 136(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 140(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 148(R8), Z18, Z2
-	VPDPBUSD.BCST 152(R8), Z18, Z3
-	VPDPBUSD.BCST 156(R8), Z18, Z4
-	VPDPBUSD.BCST 148(R8)(DI*1), Z18, Z5
-	VPDPBUSD.BCST 152(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 156(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 148(R8)(DI*2), Z18, Z8
-	VPDPBUSD.BCST 152(R8)(DI*2), Z18, Z9
-	VPDPBUSD.BCST 156(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 148(R9)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 152(R9)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 156(R9)(DI*2), Z18, Z13
-	VSHUFI32X4    $0x88, Z19, Z15, Z14
-	VPSRLW        $0x04, Z14, Z18
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 36(R8), Z14, Z2
-	VPDPBUSD.BCST 40(R8), Z14, Z3
-	VPDPBUSD.BCST 44(R8), Z14, Z4
-	VPDPBUSD.BCST 36(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 40(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 44(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 36(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 40(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 44(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 36(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 40(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 44(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 52(R8), Z18, Z2
-	VPDPBUSD.BCST 56(R8), Z18, Z3
-	VPDPBUSD.BCST 60(R8), Z18, Z4
-	VPDPBUSD.BCST 52(R8)(DI*1), Z18, Z5
-	VPDPBUSD.BCST 56(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 60(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 52(R8)(DI*2), Z18, Z8
-	VPDPBUSD.BCST 56(R8)(DI*2), Z18, Z9
-	VPDPBUSD.BCST 60(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 52(R9)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 56(R9)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 60(R9)(DI*2), Z18, Z13
-	VSHUFI32X4    $0xdd, Z19, Z15, Z14
-	VPSRLW        $0x04, Z14, Z15
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 164(R8), Z14, Z2
-	VPDPBUSD.BCST 168(R8), Z14, Z3
-	VPDPBUSD.BCST 172(R8), Z14, Z4
-	VPDPBUSD.BCST 164(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 168(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 172(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 164(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 168(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 172(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 164(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 168(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 172(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 180(R8), Z15, Z2
-	VPDPBUSD.BCST 184(R8), Z15, Z3
-	VPDPBUSD.BCST 188(R8), Z15, Z4
-	VPDPBUSD.BCST 180(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 184(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 188(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 180(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 184(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 188(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 180(R9)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 184(R9)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 188(R9)(DI*2), Z15, Z13
-	VSHUFI32X4    $0x88, Z20, Z16, Z14
-	VPSRLW        $0x04, Z14, Z15
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 68(R8), Z14, Z2
-	VPDPBUSD.BCST 72(R8), Z14, Z3
-	VPDPBUSD.BCST 76(R8), Z14, Z4
-	VPDPBUSD.BCST 68(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 72(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 76(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 68(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 72(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 76(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 68(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 72(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 76(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 84(R8), Z15, Z2
-	VPDPBUSD.BCST 88(R8), Z15, Z3
-	VPDPBUSD.BCST 92(R8), Z15, Z4
-	VPDPBUSD.BCST 84(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 88(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 92(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 84(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 88(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 92(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 84(R9)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 88(R9)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 92(R9)(DI*2), Z15, Z13
-	VSHUFI32X4    $0xdd, Z20, Z16, Z14
-	VPSRLW        $0x04, Z14, Z15
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 196(R8), Z14, Z2
-	VPDPBUSD.BCST 200(R8), Z14, Z3
-	VPDPBUSD.BCST 204(R8), Z14, Z4
-	VPDPBUSD.BCST 196(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 200(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 204(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 196(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 200(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 204(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 196(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 200(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 204(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 212(R8), Z15, Z2
-	VPDPBUSD.BCST 216(R8), Z15, Z3
-	VPDPBUSD.BCST 220(R8), Z15, Z4
-	VPDPBUSD.BCST 212(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 216(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 220(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 212(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 216(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 220(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 212(R9)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 216(R9)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 220(R9)(DI*2), Z15, Z13
-	VSHUFI32X4    $0x88, Z21, Z17, Z14
-	VPSRLW        $0x04, Z14, Z15
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 100(R8), Z14, Z2
-	VPDPBUSD.BCST 104(R8), Z14, Z3
-	VPDPBUSD.BCST 108(R8), Z14, Z4
-	VPDPBUSD.BCST 100(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 104(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 108(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 100(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 104(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 108(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 100(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 104(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 108(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 116(R8), Z15, Z2
-	VPDPBUSD.BCST 120(R8), Z15, Z3
-	VPDPBUSD.BCST 124(R8), Z15, Z4
-	VPDPBUSD.BCST 116(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 120(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 124(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 116(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 120(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 124(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 116(R9)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 120(R9)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 124(R9)(DI*2), Z15, Z13
-	VSHUFI32X4    $0xdd, Z21, Z17, Z14
-	VPSRLW        $0x04, Z14, Z15
-	VMOVDQA64     Z14, Z14
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 228(R8), Z14, Z2
-	VPDPBUSD.BCST 232(R8), Z14, Z3
-	VPDPBUSD.BCST 236(R8), Z14, Z4
-	VPDPBUSD.BCST 228(R8)(DI*1), Z14, Z5
-	VPDPBUSD.BCST 232(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 236(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 228(R8)(DI*2), Z14, Z8
-	VPDPBUSD.BCST 232(R8)(DI*2), Z14, Z9
-	VPDPBUSD.BCST 236(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 228(R9)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 232(R9)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 236(R9)(DI*2), Z14, Z13
-	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 244(R8), Z15, Z2
-	VPDPBUSD.BCST 248(R8), Z15, Z3
-	VPDPBUSD.BCST 252(R8), Z15, Z4
-	VPDPBUSD.BCST 244(R8)(DI*1), Z15, Z5
-	VPDPBUSD.BCST 248(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 252(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 244(R8)(DI*2), Z15, Z8
-	VPDPBUSD.BCST 248(R8)(DI*2), Z15, Z9
-	VPDPBUSD.BCST 252(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 244(R9)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 248(R9)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 252(R9)(DI*2), Z15, Z13
-	ADDQ          $+256, R8
-	ADDQ          $+256, R9
-	ADDQ          $+32, R10
-	SUBQ          $+64, R11
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z14
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X15
-	VPBROADCASTD  X15, Z15
-	VPANDD        Z15, Z14, Z15
-	VBROADCASTSS  most+64(FP), Z16
-	VCMPPS        $0x1e, Z16, Z15, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	MOVQ          CX, R11
-	MOVL          $0x47800000, R12
-	VMOVD         R12, X15
-	VPBROADCASTD  X15, Z15
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z15, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z3
-	MOVL          $0x41000000, R12
-	VMOVD         R12, X4
-	VPBROADCASTD  X4, Z4
-	VADDPS        Z4, Z3, Z3
-	VSCALEFPS     Z3, Z2, Z2
-	VMULPS        Z14, Z2, Z2
-	VMOVUPS       Z2, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z7, Z7
-	VCVTDQ2PS     Z5, Z5
-	VFMADD231PS   Z7, Z15, Z5
-	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
-	VBROADCASTSS  20(R8)(DI*1), Z2
-	MOVL          $0x41000000, R12
-	VMOVD         R12, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z5, Z5
-	VMULPS        Z14, Z5, Z5
-	VMOVUPS       Z5, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z9, Z9
-	VPADDD        Z9, Z8, Z8
-	VCVTDQ2PS     Z10, Z10
-	VCVTDQ2PS     Z8, Z8
-	VFMADD231PS   Z10, Z15, Z8
-	VMULPS.BCST   16(R8)(DI*2), Z8, Z8
-	VBROADCASTSS  20(R8)(DI*2), Z2
-	MOVL          $0x41000000, R8
-	VMOVD         R8, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z8, Z8
-	VMULPS        Z14, Z8, Z8
-	VMOVUPS       Z8, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z12, Z12
-	VPADDD        Z12, Z11, Z11
-	VCVTDQ2PS     Z13, Z13
-	VCVTDQ2PS     Z11, Z11
-	VFMADD231PS   Z13, Z15, Z11
-	VMULPS.BCST   16(R9)(DI*2), Z11, Z11
-	VBROADCASTSS  20(R9)(DI*2), Z2
-	MOVL          $0x41000000, DI
-	VMOVD         DI, X3
-	VPBROADCASTD  X3, Z3
-	VADDPS        Z3, Z2, Z2
-	VSCALEFPS     Z2, Z11, Z11
-	VMULPS        Z14, Z11, Z11
-	VMOVUPS       Z11, K1, (R11)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead16done
-
-ahead16:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead16fewer
-
-ahead16four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead16four
-
-ahead16fewer:
-	ADDQ $+4, CX
-	JZ   ahead16touched
-
-ahead16one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead16one
-
-ahead16touched:
-	TESTQ SI, SI
-	JNZ   ahead16done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead16row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead16done
-
-ahead16row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead16
-
-ahead16done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores4I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x1VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X1
-	VPBROADCASTD X1, Z1
-	VPBROADCASTD (R8), Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTD 8(R8), Z4
-	VPBROADCASTD 12(R8), Z5
-	VMOVDQA64    Z1, Z6
-	VMOVDQA64    Z1, Z7
-	VMOVDQA64    Z1, Z8
-	VMOVDQA64    Z1, Z1
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R9
-	XORQ         DI, DI
-	MOVQ         $+128, R10
-	XORQ         R11, R11
-
-step:
-	MOVQ  528(SP), R12
-	TESTQ R12, R12
-	JZ    ahead17done
-
-ahead17:
-	MOVQ    SI, R13
-	CMPQ    R12, R13
-	CMOVQCS R12, R13
-	SUBQ    R13, SI
-	SUBQ    R13, R12
-	SUBQ    $+4, R13
-	JCS     ahead17fewer
-
-ahead17four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R13
-	JCC        ahead17four
-
-ahead17fewer:
-	ADDQ $+4, R13
-	JZ   ahead17touched
-
-ahead17one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R13
-	JNZ        ahead17one
-
-ahead17touched:
-	TESTQ SI, SI
-	JNZ   ahead17done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead17row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead17done
-
-ahead17row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R12, R12
-	JNZ   ahead17
-
-ahead17done:
-	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
-	SUBQ AX, R12
-	CMPQ R10, R12
-	JGE  touched
-	MOVQ $+8, R12
-
-touch:
-	MOVQ       (AX)(R10*1), R14
-	PREFETCHT0 (R14)(R11*1)
-	ADDQ       $+64, R11
-	CMPQ       R11, R13
-	JLT        touchedLine
-	XORQ       R11, R11
-	ADDQ       $+8, R10
-
-touchedLine:
-	DECQ R12
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(DI*1), Y9
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z9, Z9
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y10
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y11
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y12
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
-	VPUNPCKLDQ    Z10, Z9, Z13
-	VPUNPCKHDQ    Z10, Z9, Z14
-	VPUNPCKLDQ    Z12, Z11, Z10
-	VPUNPCKHDQ    Z12, Z11, Z12
-	VPUNPCKLQDQ   Z10, Z13, Z9
-	VPUNPCKHQDQ   Z10, Z13, Z10
-	VPUNPCKLQDQ   Z12, Z14, Z11
-	VPUNPCKHQDQ   Z12, Z14, Z12
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y13
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y14
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y15
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z15, Z15
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y16
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z16, Z16
-	VPUNPCKLDQ    Z14, Z13, Z17
-	VPUNPCKHDQ    Z14, Z13, Z18
-	VPUNPCKLDQ    Z16, Z15, Z14
-	VPUNPCKHDQ    Z16, Z15, Z16
-	VPUNPCKLQDQ   Z14, Z17, Z13
-	VPUNPCKHQDQ   Z14, Z17, Z14
-	VPUNPCKLQDQ   Z16, Z18, Z15
-	VPUNPCKHQDQ   Z16, Z18, Z16
-	VSHUFI32X4    $0x88, Z13, Z9, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST (R8), Z17, Z2
-	VPDPBUSD.BCST 4(R8), Z17, Z3
-	VPDPBUSD.BCST 8(R8), Z17, Z4
-	VPDPBUSD.BCST 12(R8), Z17, Z5
-	VSHUFI32X4    $0xdd, Z13, Z9, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 64(R8), Z9, Z2
-	VPDPBUSD.BCST 68(R8), Z9, Z3
-	VPDPBUSD.BCST 72(R8), Z9, Z4
-	VPDPBUSD.BCST 76(R8), Z9, Z5
-	VSHUFI32X4    $0x88, Z14, Z10, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 16(R8), Z9, Z6
-	VPDPBUSD.BCST 20(R8), Z9, Z7
-	VPDPBUSD.BCST 24(R8), Z9, Z8
-	VPDPBUSD.BCST 28(R8), Z9, Z1
-	VSHUFI32X4    $0xdd, Z14, Z10, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 80(R8), Z9, Z6
-	VPDPBUSD.BCST 84(R8), Z9, Z7
-	VPDPBUSD.BCST 88(R8), Z9, Z8
-	VPDPBUSD.BCST 92(R8), Z9, Z1
-	VSHUFI32X4    $0x88, Z15, Z11, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 32(R8), Z9, Z2
-	VPDPBUSD.BCST 36(R8), Z9, Z3
-	VPDPBUSD.BCST 40(R8), Z9, Z4
-	VPDPBUSD.BCST 44(R8), Z9, Z5
-	VSHUFI32X4    $0xdd, Z15, Z11, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 96(R8), Z9, Z2
-	VPDPBUSD.BCST 100(R8), Z9, Z3
-	VPDPBUSD.BCST 104(R8), Z9, Z4
-	VPDPBUSD.BCST 108(R8), Z9, Z5
-	VSHUFI32X4    $0x88, Z16, Z12, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 48(R8), Z9, Z6
-	VPDPBUSD.BCST 52(R8), Z9, Z7
-	VPDPBUSD.BCST 56(R8), Z9, Z8
-	VPDPBUSD.BCST 60(R8), Z9, Z1
-	VSHUFI32X4    $0xdd, Z16, Z12, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 112(R8), Z9, Z6
-	VPDPBUSD.BCST 116(R8), Z9, Z7
-	VPDPBUSD.BCST 120(R8), Z9, Z8
-	VPDPBUSD.BCST 124(R8), Z9, Z1
-	ADDQ          $+128, R8
-	ADDQ          $+32, DI
-	SUBQ          $+32, R9
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z9
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X10
-	VPBROADCASTD  X10, Z10
-	VPANDD        Z10, Z9, Z10
-	VBROADCASTSS  most+64(FP), Z11
-	VCMPPS        $0x1e, Z11, Z10, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), DI
-	SHLQ          $0x02, DI
-	MOVQ          CX, DI
-	MOVL          $0x47800000, R9
-	VMOVD         R9, X10
-	VPBROADCASTD  X10, Z10
-	VPADDD        Z6, Z2, Z2
-	VPADDD        Z7, Z3, Z3
-	VPADDD        Z8, Z4, Z4
-	VPADDD        Z1, Z5, Z5
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z10, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z1
-	VSCALEFPS     Z1, Z2, Z2
-	VMULPS        Z9, Z2, Z2
-	VMOVUPS       Z2, K1, (DI)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead18done
-
-ahead18:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead18fewer
-
-ahead18four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead18four
-
-ahead18fewer:
-	ADDQ $+4, CX
-	JZ   ahead18touched
-
-ahead18one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead18one
-
-ahead18touched:
-	TESTQ SI, SI
-	JNZ   ahead18done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead18row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead18done
-
-ahead18row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead18
-
-ahead18done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores4I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x2VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X1
-	VPBROADCASTD X1, Z1
-	VPBROADCASTD (R8), Z1
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
-	VPBROADCASTD (R8)(DI*1), Z5
-	VPBROADCASTD 4(R8)(DI*1), Z6
-	VPBROADCASTD 8(R8)(DI*1), Z7
-	VPBROADCASTD 12(R8)(DI*1), Z8
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R10
-	XORQ         R9, R9
-	MOVQ         $+128, R11
-	XORQ         R12, R12
-
-step:
-	MOVQ  528(SP), R13
-	TESTQ R13, R13
-	JZ    ahead19done
-
-ahead19:
-	MOVQ    SI, R14
-	CMPQ    R13, R14
-	CMOVQCS R13, R14
-	SUBQ    R14, SI
-	SUBQ    R14, R13
-	SUBQ    $+4, R14
-	JCS     ahead19fewer
-
-ahead19four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R14
-	JCC        ahead19four
-
-ahead19fewer:
-	ADDQ $+4, R14
-	JZ   ahead19touched
-
-ahead19one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R14
-	JNZ        ahead19one
-
-ahead19touched:
-	TESTQ SI, SI
-	JNZ   ahead19done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead19row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead19done
-
-ahead19row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R13, R13
-	JNZ   ahead19
-
-ahead19done:
-	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
-	SUBQ AX, R13
-	CMPQ R11, R13
-	JGE  touched
-	MOVQ $+8, R13
-
-touch:
-	MOVQ       (AX)(R11*1), R15
-	PREFETCHT0 (R15)(R12*1)
-	ADDQ       $+64, R12
-	CMPQ       R12, R14
-	JLT        touchedLine
-	XORQ       R12, R12
-	ADDQ       $+8, R11
-
-touchedLine:
-	DECQ R13
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R13
-	VMOVDQU32     (R13)(R9*1), Y9
-	MOVQ          32(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z9, Z9
-	MOVQ          8(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y10
-	MOVQ          40(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
-	MOVQ          16(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y11
-	MOVQ          48(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
-	MOVQ          24(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y12
-	MOVQ          56(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
-	VPUNPCKLDQ    Z10, Z9, Z13
-	VPUNPCKHDQ    Z10, Z9, Z14
-	VPUNPCKLDQ    Z12, Z11, Z10
-	VPUNPCKHDQ    Z12, Z11, Z12
-	VPUNPCKLQDQ   Z10, Z13, Z9
-	VPUNPCKHQDQ   Z10, Z13, Z10
-	VPUNPCKLQDQ   Z12, Z14, Z11
-	VPUNPCKHQDQ   Z12, Z14, Z12
-	MOVQ          64(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y13
-	MOVQ          96(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
-	MOVQ          72(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y14
-	MOVQ          104(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
-	MOVQ          80(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y15
-	MOVQ          112(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
-	MOVQ          88(AX), R13
-	VMOVDQU32     (R13)(R9*1), Y16
-	MOVQ          120(AX), R13
-	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
-	VPUNPCKLDQ    Z14, Z13, Z17
-	VPUNPCKHDQ    Z14, Z13, Z18
-	VPUNPCKLDQ    Z16, Z15, Z14
-	VPUNPCKHDQ    Z16, Z15, Z16
-	VPUNPCKLQDQ   Z14, Z17, Z13
-	VPUNPCKHQDQ   Z14, Z17, Z14
-	VPUNPCKLQDQ   Z16, Z18, Z15
-	VPUNPCKHQDQ   Z16, Z18, Z16
-	VSHUFI32X4    $0x88, Z13, Z9, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST (R8), Z17, Z1
-	VPDPBUSD.BCST 4(R8), Z17, Z2
-	VPDPBUSD.BCST 8(R8), Z17, Z3
-	VPDPBUSD.BCST 12(R8), Z17, Z4
-	VPDPBUSD.BCST (R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 4(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 8(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 12(R8)(DI*1), Z17, Z8
-	VSHUFI32X4    $0xdd, Z13, Z9, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 64(R8), Z9, Z1
-	VPDPBUSD.BCST 68(R8), Z9, Z2
-	VPDPBUSD.BCST 72(R8), Z9, Z3
-	VPDPBUSD.BCST 76(R8), Z9, Z4
-	VPDPBUSD.BCST 64(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 68(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 72(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 76(R8)(DI*1), Z9, Z8
-	VSHUFI32X4    $0x88, Z14, Z10, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 16(R8), Z9, Z1
-	VPDPBUSD.BCST 20(R8), Z9, Z2
-	VPDPBUSD.BCST 24(R8), Z9, Z3
-	VPDPBUSD.BCST 28(R8), Z9, Z4
-	VPDPBUSD.BCST 16(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 20(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 24(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 28(R8)(DI*1), Z9, Z8
-	VSHUFI32X4    $0xdd, Z14, Z10, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 80(R8), Z9, Z1
-	VPDPBUSD.BCST 84(R8), Z9, Z2
-	VPDPBUSD.BCST 88(R8), Z9, Z3
-	VPDPBUSD.BCST 92(R8), Z9, Z4
-	VPDPBUSD.BCST 80(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 84(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 88(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 92(R8)(DI*1), Z9, Z8
-	VSHUFI32X4    $0x88, Z15, Z11, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 32(R8), Z9, Z1
-	VPDPBUSD.BCST 36(R8), Z9, Z2
-	VPDPBUSD.BCST 40(R8), Z9, Z3
-	VPDPBUSD.BCST 44(R8), Z9, Z4
-	VPDPBUSD.BCST 32(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 36(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 40(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 44(R8)(DI*1), Z9, Z8
-	VSHUFI32X4    $0xdd, Z15, Z11, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 96(R8), Z9, Z1
-	VPDPBUSD.BCST 100(R8), Z9, Z2
-	VPDPBUSD.BCST 104(R8), Z9, Z3
-	VPDPBUSD.BCST 108(R8), Z9, Z4
-	VPDPBUSD.BCST 96(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 100(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 104(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 108(R8)(DI*1), Z9, Z8
-	VSHUFI32X4    $0x88, Z16, Z12, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 48(R8), Z9, Z1
-	VPDPBUSD.BCST 52(R8), Z9, Z2
-	VPDPBUSD.BCST 56(R8), Z9, Z3
-	VPDPBUSD.BCST 60(R8), Z9, Z4
-	VPDPBUSD.BCST 48(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 52(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 56(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 60(R8)(DI*1), Z9, Z8
-	VSHUFI32X4    $0xdd, Z16, Z12, Z9
-	VPXORD        Z0, Z9, Z9
-	VPDPBUSD.BCST 112(R8), Z9, Z1
-	VPDPBUSD.BCST 116(R8), Z9, Z2
-	VPDPBUSD.BCST 120(R8), Z9, Z3
-	VPDPBUSD.BCST 124(R8), Z9, Z4
-	VPDPBUSD.BCST 112(R8)(DI*1), Z9, Z5
-	VPDPBUSD.BCST 116(R8)(DI*1), Z9, Z6
-	VPDPBUSD.BCST 120(R8)(DI*1), Z9, Z7
-	VPDPBUSD.BCST 124(R8)(DI*1), Z9, Z8
-	ADDQ          $+128, R8
-	ADDQ          $+32, R9
-	SUBQ          $+32, R10
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z9
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X10
-	VPBROADCASTD  X10, Z10
-	VPANDD        Z10, Z9, Z10
-	VBROADCASTSS  most+64(FP), Z11
-	VCMPPS        $0x1e, Z11, Z10, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X10
-	VPBROADCASTD  X10, Z10
-	VPSLLD        $0x08, Z4, Z4
-	VPADDD        Z4, Z3, Z3
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z3, Z3
-	VCVTDQ2PS     Z1, Z1
-	VFMADD231PS   Z3, Z10, Z1
-	VMULPS.BCST   16(R8), Z1, Z1
-	VBROADCASTSS  20(R8), Z2
-	VSCALEFPS     Z2, Z1, Z1
-	VMULPS        Z9, Z1, Z1
-	VMOVUPS       Z1, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z7, Z7
-	VCVTDQ2PS     Z5, Z5
-	VFMADD231PS   Z7, Z10, Z5
-	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
-	VBROADCASTSS  20(R8)(DI*1), Z1
-	VSCALEFPS     Z1, Z5, Z5
-	VMULPS        Z9, Z5, Z5
-	VMOVUPS       Z5, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead20done
-
-ahead20:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead20fewer
-
-ahead20four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead20four
-
-ahead20fewer:
-	ADDQ $+4, CX
-	JZ   ahead20touched
-
-ahead20one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead20one
-
-ahead20touched:
-	TESTQ SI, SI
-	JNZ   ahead20done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead20row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead20done
-
-ahead20row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead20
-
-ahead20done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores4I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x3VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X1
-	VPBROADCASTD X1, Z1
-	VPBROADCASTD (R8), Z1
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
-	VPBROADCASTD (R8)(DI*1), Z5
-	VPBROADCASTD 4(R8)(DI*1), Z6
-	VPBROADCASTD 8(R8)(DI*1), Z7
-	VPBROADCASTD 12(R8)(DI*1), Z8
-	VPBROADCASTD (R8)(DI*2), Z9
-	VPBROADCASTD 4(R8)(DI*2), Z10
-	VPBROADCASTD 8(R8)(DI*2), Z11
-	VPBROADCASTD 12(R8)(DI*2), Z12
-	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
-
-step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
-	JZ    ahead21done
-
-ahead21:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
-	JCS     ahead21fewer
-
-ahead21four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R15
-	JCC        ahead21four
-
-ahead21fewer:
-	ADDQ $+4, R15
-	JZ   ahead21touched
-
-ahead21one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R15
-	JNZ        ahead21one
-
-ahead21touched:
-	TESTQ SI, SI
-	JNZ   ahead21done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead21row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead21done
-
-ahead21row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
-	JNZ   ahead21
-
-ahead21done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
-	JGE  touched
-	MOVQ $+8, R14
-
-touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
-	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
-
-touchedLine:
-	DECQ R14
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y13
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y14
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y15
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y16
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
-	VPUNPCKLDQ    Z14, Z13, Z17
-	VPUNPCKHDQ    Z14, Z13, Z18
-	VPUNPCKLDQ    Z16, Z15, Z14
-	VPUNPCKHDQ    Z16, Z15, Z16
-	VPUNPCKLQDQ   Z14, Z17, Z13
-	VPUNPCKHQDQ   Z14, Z17, Z14
-	VPUNPCKLQDQ   Z16, Z18, Z15
-	VPUNPCKHQDQ   Z16, Z18, Z16
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y19
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y20
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
-	VPUNPCKLDQ    Z18, Z17, Z21
-	VPUNPCKHDQ    Z18, Z17, Z22
-	VPUNPCKLDQ    Z20, Z19, Z18
-	VPUNPCKHDQ    Z20, Z19, Z20
-	VPUNPCKLQDQ   Z18, Z21, Z17
-	VPUNPCKHQDQ   Z18, Z21, Z18
-	VPUNPCKLQDQ   Z20, Z22, Z19
-	VPUNPCKHQDQ   Z20, Z22, Z20
-	VSHUFI32X4    $0x88, Z17, Z13, Z21
-	VPXORD        Z0, Z21, Z21
-	VPDPBUSD.BCST (R8), Z21, Z1
-	VPDPBUSD.BCST 4(R8), Z21, Z2
-	VPDPBUSD.BCST 8(R8), Z21, Z3
-	VPDPBUSD.BCST 12(R8), Z21, Z4
-	VPDPBUSD.BCST (R8)(DI*1), Z21, Z5
-	VPDPBUSD.BCST 4(R8)(DI*1), Z21, Z6
-	VPDPBUSD.BCST 8(R8)(DI*1), Z21, Z7
-	VPDPBUSD.BCST 12(R8)(DI*1), Z21, Z8
-	VPDPBUSD.BCST (R8)(DI*2), Z21, Z9
-	VPDPBUSD.BCST 4(R8)(DI*2), Z21, Z10
-	VPDPBUSD.BCST 8(R8)(DI*2), Z21, Z11
-	VPDPBUSD.BCST 12(R8)(DI*2), Z21, Z12
-	VSHUFI32X4    $0xdd, Z17, Z13, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 64(R8), Z13, Z1
-	VPDPBUSD.BCST 68(R8), Z13, Z2
-	VPDPBUSD.BCST 72(R8), Z13, Z3
-	VPDPBUSD.BCST 76(R8), Z13, Z4
-	VPDPBUSD.BCST 64(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 68(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 72(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 76(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 64(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 68(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 72(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 76(R8)(DI*2), Z13, Z12
-	VSHUFI32X4    $0x88, Z18, Z14, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 16(R8), Z13, Z1
-	VPDPBUSD.BCST 20(R8), Z13, Z2
-	VPDPBUSD.BCST 24(R8), Z13, Z3
-	VPDPBUSD.BCST 28(R8), Z13, Z4
-	VPDPBUSD.BCST 16(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 20(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 24(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 28(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 16(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 20(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 24(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 28(R8)(DI*2), Z13, Z12
-	VSHUFI32X4    $0xdd, Z18, Z14, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 80(R8), Z13, Z1
-	VPDPBUSD.BCST 84(R8), Z13, Z2
-	VPDPBUSD.BCST 88(R8), Z13, Z3
-	VPDPBUSD.BCST 92(R8), Z13, Z4
-	VPDPBUSD.BCST 80(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 84(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 88(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 92(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 80(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 84(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 88(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 92(R8)(DI*2), Z13, Z12
-	VSHUFI32X4    $0x88, Z19, Z15, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 32(R8), Z13, Z1
-	VPDPBUSD.BCST 36(R8), Z13, Z2
-	VPDPBUSD.BCST 40(R8), Z13, Z3
-	VPDPBUSD.BCST 44(R8), Z13, Z4
-	VPDPBUSD.BCST 32(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 36(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 40(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 44(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 32(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 36(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 40(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 44(R8)(DI*2), Z13, Z12
-	VSHUFI32X4    $0xdd, Z19, Z15, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 96(R8), Z13, Z1
-	VPDPBUSD.BCST 100(R8), Z13, Z2
-	VPDPBUSD.BCST 104(R8), Z13, Z3
-	VPDPBUSD.BCST 108(R8), Z13, Z4
-	VPDPBUSD.BCST 96(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 100(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 104(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 108(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 96(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 100(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 104(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 108(R8)(DI*2), Z13, Z12
-	VSHUFI32X4    $0x88, Z20, Z16, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 48(R8), Z13, Z1
-	VPDPBUSD.BCST 52(R8), Z13, Z2
-	VPDPBUSD.BCST 56(R8), Z13, Z3
-	VPDPBUSD.BCST 60(R8), Z13, Z4
-	VPDPBUSD.BCST 48(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 52(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 56(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 60(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 48(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 52(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 56(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 60(R8)(DI*2), Z13, Z12
-	VSHUFI32X4    $0xdd, Z20, Z16, Z13
-	VPXORD        Z0, Z13, Z13
-	VPDPBUSD.BCST 112(R8), Z13, Z1
-	VPDPBUSD.BCST 116(R8), Z13, Z2
-	VPDPBUSD.BCST 120(R8), Z13, Z3
-	VPDPBUSD.BCST 124(R8), Z13, Z4
-	VPDPBUSD.BCST 112(R8)(DI*1), Z13, Z5
-	VPDPBUSD.BCST 116(R8)(DI*1), Z13, Z6
-	VPDPBUSD.BCST 120(R8)(DI*1), Z13, Z7
-	VPDPBUSD.BCST 124(R8)(DI*1), Z13, Z8
-	VPDPBUSD.BCST 112(R8)(DI*2), Z13, Z9
-	VPDPBUSD.BCST 116(R8)(DI*2), Z13, Z10
-	VPDPBUSD.BCST 120(R8)(DI*2), Z13, Z11
-	VPDPBUSD.BCST 124(R8)(DI*2), Z13, Z12
-	ADDQ          $+128, R8
-	ADDQ          $+128, R9
-	ADDQ          $+32, R10
-	SUBQ          $+32, R11
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z13
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X14
-	VPBROADCASTD  X14, Z14
-	VPANDD        Z14, Z13, Z14
-	VBROADCASTSS  most+64(FP), Z15
-	VCMPPS        $0x1e, Z15, Z14, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X14
-	VPBROADCASTD  X14, Z14
-	VPSLLD        $0x08, Z4, Z4
-	VPADDD        Z4, Z3, Z3
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z3, Z3
-	VCVTDQ2PS     Z1, Z1
-	VFMADD231PS   Z3, Z14, Z1
-	VMULPS.BCST   16(R8), Z1, Z1
-	VBROADCASTSS  20(R8), Z2
-	VSCALEFPS     Z2, Z1, Z1
-	VMULPS        Z13, Z1, Z1
-	VMOVUPS       Z1, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z7, Z7
-	VCVTDQ2PS     Z5, Z5
-	VFMADD231PS   Z7, Z14, Z5
-	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
-	VBROADCASTSS  20(R8)(DI*1), Z1
-	VSCALEFPS     Z1, Z5, Z5
-	VMULPS        Z13, Z5, Z5
-	VMOVUPS       Z5, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z12, Z12
-	VPADDD        Z12, Z11, Z11
-	VPSLLD        $0x08, Z10, Z10
-	VPADDD        Z10, Z9, Z9
-	VCVTDQ2PS     Z11, Z11
-	VCVTDQ2PS     Z9, Z9
-	VFMADD231PS   Z11, Z14, Z9
-	VMULPS.BCST   16(R8)(DI*2), Z9, Z9
-	VBROADCASTSS  20(R8)(DI*2), Z1
-	VSCALEFPS     Z1, Z9, Z9
-	VMULPS        Z13, Z9, Z9
-	VMOVUPS       Z9, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead22done
-
-ahead22:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead22fewer
-
-ahead22four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead22four
-
-ahead22fewer:
-	ADDQ $+4, CX
-	JZ   ahead22touched
-
-ahead22one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead22one
-
-ahead22touched:
-	TESTQ SI, SI
-	JNZ   ahead22done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead22row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead22done
-
-ahead22row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead22
-
-ahead22done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores4I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x4VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x05, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X1
-	VPBROADCASTD X1, Z1
-	VPBROADCASTD (R8), Z1
-	VPBROADCASTD 4(R8), Z2
-	VPBROADCASTD 8(R8), Z3
-	VPBROADCASTD 12(R8), Z4
-	VPBROADCASTD (R8)(DI*1), Z5
-	VPBROADCASTD 4(R8)(DI*1), Z6
-	VPBROADCASTD 8(R8)(DI*1), Z7
-	VPBROADCASTD 12(R8)(DI*1), Z8
-	VPBROADCASTD (R8)(DI*2), Z9
-	VPBROADCASTD 4(R8)(DI*2), Z10
-	VPBROADCASTD 8(R8)(DI*2), Z11
-	VPBROADCASTD 12(R8)(DI*2), Z12
-	VPBROADCASTD (R9)(DI*2), Z13
-	VPBROADCASTD 4(R9)(DI*2), Z14
-	VPBROADCASTD 8(R9)(DI*2), Z15
-	VPBROADCASTD 12(R9)(DI*2), Z16
-	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
-
-step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
-	JZ    ahead23done
-
-ahead23:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
-	JCS     ahead23fewer
-
-ahead23four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R15
-	JCC        ahead23four
-
-ahead23fewer:
-	ADDQ $+4, R15
-	JZ   ahead23touched
-
-ahead23one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R15
-	JNZ        ahead23one
-
-ahead23touched:
-	TESTQ SI, SI
-	JNZ   ahead23done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead23row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead23done
-
-ahead23row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
-	JNZ   ahead23
-
-ahead23done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
-	JGE  touched
-	MOVQ $+8, R14
-
-touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
-	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
-
-touchedLine:
-	DECQ R14
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y19
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y20
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
-	VPUNPCKLDQ    Z18, Z17, Z21
-	VPUNPCKHDQ    Z18, Z17, Z22
-	VPUNPCKLDQ    Z20, Z19, Z18
-	VPUNPCKHDQ    Z20, Z19, Z20
-	VPUNPCKLQDQ   Z18, Z21, Z17
-	VPUNPCKHQDQ   Z18, Z21, Z18
-	VPUNPCKLQDQ   Z20, Z22, Z19
-	VPUNPCKHQDQ   Z20, Z22, Z20
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y21
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y22
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z22, Z22
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y23
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z23, Z23
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y24
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z24, Z24
-	VPUNPCKLDQ    Z22, Z21, Z25
-	VPUNPCKHDQ    Z22, Z21, Z26
-	VPUNPCKLDQ    Z24, Z23, Z22
-	VPUNPCKHDQ    Z24, Z23, Z24
-	VPUNPCKLQDQ   Z22, Z25, Z21
-	VPUNPCKHQDQ   Z22, Z25, Z22
-	VPUNPCKLQDQ   Z24, Z26, Z23
-	VPUNPCKHQDQ   Z24, Z26, Z24
-	VSHUFI32X4    $0x88, Z21, Z17, Z25
-	VPXORD        Z0, Z25, Z25
-	VPDPBUSD.BCST (R8), Z25, Z1
-	VPDPBUSD.BCST 4(R8), Z25, Z2
-	VPDPBUSD.BCST 8(R8), Z25, Z3
-	VPDPBUSD.BCST 12(R8), Z25, Z4
-	VPDPBUSD.BCST (R8)(DI*1), Z25, Z5
-	VPDPBUSD.BCST 4(R8)(DI*1), Z25, Z6
-	VPDPBUSD.BCST 8(R8)(DI*1), Z25, Z7
-	VPDPBUSD.BCST 12(R8)(DI*1), Z25, Z8
-	VPDPBUSD.BCST (R8)(DI*2), Z25, Z9
-	VPDPBUSD.BCST 4(R8)(DI*2), Z25, Z10
-	VPDPBUSD.BCST 8(R8)(DI*2), Z25, Z11
-	VPDPBUSD.BCST 12(R8)(DI*2), Z25, Z12
-	VPDPBUSD.BCST (R9)(DI*2), Z25, Z13
-	VPDPBUSD.BCST 4(R9)(DI*2), Z25, Z14
-	VPDPBUSD.BCST 8(R9)(DI*2), Z25, Z15
-	VPDPBUSD.BCST 12(R9)(DI*2), Z25, Z16
-	VSHUFI32X4    $0xdd, Z21, Z17, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 64(R8), Z17, Z1
-	VPDPBUSD.BCST 68(R8), Z17, Z2
-	VPDPBUSD.BCST 72(R8), Z17, Z3
-	VPDPBUSD.BCST 76(R8), Z17, Z4
-	VPDPBUSD.BCST 64(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 68(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 72(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 76(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 64(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 68(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 72(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 76(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 64(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 68(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 72(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 76(R9)(DI*2), Z17, Z16
-	VSHUFI32X4    $0x88, Z22, Z18, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 16(R8), Z17, Z1
-	VPDPBUSD.BCST 20(R8), Z17, Z2
-	VPDPBUSD.BCST 24(R8), Z17, Z3
-	VPDPBUSD.BCST 28(R8), Z17, Z4
-	VPDPBUSD.BCST 16(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 20(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 24(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 28(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 16(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 20(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 24(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 28(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 16(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 20(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 24(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 28(R9)(DI*2), Z17, Z16
-	VSHUFI32X4    $0xdd, Z22, Z18, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 80(R8), Z17, Z1
-	VPDPBUSD.BCST 84(R8), Z17, Z2
-	VPDPBUSD.BCST 88(R8), Z17, Z3
-	VPDPBUSD.BCST 92(R8), Z17, Z4
-	VPDPBUSD.BCST 80(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 84(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 88(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 92(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 80(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 84(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 88(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 92(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 80(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 84(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 88(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 92(R9)(DI*2), Z17, Z16
-	VSHUFI32X4    $0x88, Z23, Z19, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 32(R8), Z17, Z1
-	VPDPBUSD.BCST 36(R8), Z17, Z2
-	VPDPBUSD.BCST 40(R8), Z17, Z3
-	VPDPBUSD.BCST 44(R8), Z17, Z4
-	VPDPBUSD.BCST 32(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 36(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 40(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 44(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 32(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 36(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 40(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 44(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 32(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 36(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 40(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 44(R9)(DI*2), Z17, Z16
-	VSHUFI32X4    $0xdd, Z23, Z19, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 96(R8), Z17, Z1
-	VPDPBUSD.BCST 100(R8), Z17, Z2
-	VPDPBUSD.BCST 104(R8), Z17, Z3
-	VPDPBUSD.BCST 108(R8), Z17, Z4
-	VPDPBUSD.BCST 96(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 100(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 104(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 108(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 96(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 100(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 104(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 108(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 96(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 100(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 104(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 108(R9)(DI*2), Z17, Z16
-	VSHUFI32X4    $0x88, Z24, Z20, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 48(R8), Z17, Z1
-	VPDPBUSD.BCST 52(R8), Z17, Z2
-	VPDPBUSD.BCST 56(R8), Z17, Z3
-	VPDPBUSD.BCST 60(R8), Z17, Z4
-	VPDPBUSD.BCST 48(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 52(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 56(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 60(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 48(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 52(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 56(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 60(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 48(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 52(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 56(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 60(R9)(DI*2), Z17, Z16
-	VSHUFI32X4    $0xdd, Z24, Z20, Z17
-	VPXORD        Z0, Z17, Z17
-	VPDPBUSD.BCST 112(R8), Z17, Z1
-	VPDPBUSD.BCST 116(R8), Z17, Z2
-	VPDPBUSD.BCST 120(R8), Z17, Z3
-	VPDPBUSD.BCST 124(R8), Z17, Z4
-	VPDPBUSD.BCST 112(R8)(DI*1), Z17, Z5
-	VPDPBUSD.BCST 116(R8)(DI*1), Z17, Z6
-	VPDPBUSD.BCST 120(R8)(DI*1), Z17, Z7
-	VPDPBUSD.BCST 124(R8)(DI*1), Z17, Z8
-	VPDPBUSD.BCST 112(R8)(DI*2), Z17, Z9
-	VPDPBUSD.BCST 116(R8)(DI*2), Z17, Z10
-	VPDPBUSD.BCST 120(R8)(DI*2), Z17, Z11
-	VPDPBUSD.BCST 124(R8)(DI*2), Z17, Z12
-	VPDPBUSD.BCST 112(R9)(DI*2), Z17, Z13
-	VPDPBUSD.BCST 116(R9)(DI*2), Z17, Z14
-	VPDPBUSD.BCST 120(R9)(DI*2), Z17, Z15
-	VPDPBUSD.BCST 124(R9)(DI*2), Z17, Z16
-	ADDQ          $+128, R8
-	ADDQ          $+128, R9
-	ADDQ          $+32, R10
-	SUBQ          $+32, R11
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z17
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X18
-	VPBROADCASTD  X18, Z18
-	VPANDD        Z18, Z17, Z18
-	VBROADCASTSS  most+64(FP), Z19
-	VCMPPS        $0x1e, Z19, Z18, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	MOVQ          CX, R11
-	MOVL          $0x47800000, R12
-	VMOVD         R12, X18
-	VPBROADCASTD  X18, Z18
-	VPSLLD        $0x08, Z4, Z4
-	VPADDD        Z4, Z3, Z3
-	VPSLLD        $0x08, Z2, Z2
-	VPADDD        Z2, Z1, Z1
-	VCVTDQ2PS     Z3, Z3
-	VCVTDQ2PS     Z1, Z1
-	VFMADD231PS   Z3, Z18, Z1
-	VMULPS.BCST   16(R8), Z1, Z1
-	VBROADCASTSS  20(R8), Z2
-	VSCALEFPS     Z2, Z1, Z1
-	VMULPS        Z17, Z1, Z1
-	VMOVUPS       Z1, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VCVTDQ2PS     Z7, Z7
-	VCVTDQ2PS     Z5, Z5
-	VFMADD231PS   Z7, Z18, Z5
-	VMULPS.BCST   16(R8)(DI*1), Z5, Z5
-	VBROADCASTSS  20(R8)(DI*1), Z1
-	VSCALEFPS     Z1, Z5, Z5
-	VMULPS        Z17, Z5, Z5
-	VMOVUPS       Z5, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z12, Z12
-	VPADDD        Z12, Z11, Z11
-	VPSLLD        $0x08, Z10, Z10
-	VPADDD        Z10, Z9, Z9
-	VCVTDQ2PS     Z11, Z11
-	VCVTDQ2PS     Z9, Z9
-	VFMADD231PS   Z11, Z18, Z9
-	VMULPS.BCST   16(R8)(DI*2), Z9, Z9
-	VBROADCASTSS  20(R8)(DI*2), Z1
-	VSCALEFPS     Z1, Z9, Z9
-	VMULPS        Z17, Z9, Z9
-	VMOVUPS       Z9, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z16, Z16
-	VPADDD        Z16, Z15, Z15
-	VPSLLD        $0x08, Z14, Z14
-	VPADDD        Z14, Z13, Z13
-	VCVTDQ2PS     Z15, Z15
-	VCVTDQ2PS     Z13, Z13
-	VFMADD231PS   Z15, Z18, Z13
-	VMULPS.BCST   16(R9)(DI*2), Z13, Z13
-	VBROADCASTSS  20(R9)(DI*2), Z1
-	VSCALEFPS     Z1, Z13, Z13
-	VMULPS        Z17, Z13, Z13
-	VMOVUPS       Z13, K1, (R11)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead24done
-
-ahead24:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead24fewer
-
-ahead24four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead24four
-
-ahead24fewer:
-	ADDQ $+4, CX
-	JZ   ahead24touched
-
-ahead24one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead24one
-
-ahead24touched:
-	TESTQ SI, SI
-	JNZ   ahead24done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead24row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead24done
-
-ahead24row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead24
-
-ahead24done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores4I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x1VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD (R8), Z3
-	VPBROADCASTD 4(R8), Z4
-	VPBROADCASTD 8(R8), Z5
-	VPBROADCASTD 12(R8), Z6
-	VMOVDQA64    Z2, Z7
-	VMOVDQA64    Z2, Z8
-	VMOVDQA64    Z2, Z9
-	VMOVDQA64    Z2, Z2
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R9
-	XORQ         DI, DI
-	MOVQ         $+128, R10
-	XORQ         R11, R11
-
-step:
-	MOVQ  528(SP), R12
-	TESTQ R12, R12
-	JZ    ahead25done
-
-ahead25:
-	MOVQ    SI, R13
-	CMPQ    R12, R13
-	CMOVQCS R12, R13
-	SUBQ    R13, SI
-	SUBQ    R13, R12
-	SUBQ    $+4, R13
-	JCS     ahead25fewer
-
-ahead25four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R13
-	JCC        ahead25four
-
-ahead25fewer:
-	ADDQ $+4, R13
-	JZ   ahead25touched
-
-ahead25one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R13
-	JNZ        ahead25one
-
-ahead25touched:
-	TESTQ SI, SI
-	JNZ   ahead25done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead25row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead25done
-
-ahead25row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R12, R12
-	JNZ   ahead25
-
-ahead25done:
-	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
-	SUBQ AX, R12
-	CMPQ R10, R12
-	JGE  touched
-	SHRQ $0x01, R13
-	MOVQ $+8, R12
-
-touch:
-	MOVQ       (AX)(R10*1), R14
-	PREFETCHT0 (R14)(R11*1)
-	ADDQ       $+64, R11
-	CMPQ       R11, R13
-	JLT        touchedLine
-	XORQ       R11, R11
-	ADDQ       $+8, R10
-
-touchedLine:
-	DECQ R12
-	JNZ  touch
-
-touched:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(DI*1), Y10
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y11
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y12
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y13
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
-	VPUNPCKLDQ    Z11, Z10, Z14
-	VPUNPCKHDQ    Z11, Z10, Z15
-	VPUNPCKLDQ    Z13, Z12, Z11
-	VPUNPCKHDQ    Z13, Z12, Z13
-	VPUNPCKLQDQ   Z11, Z14, Z10
-	VPUNPCKHQDQ   Z11, Z14, Z11
-	VPUNPCKLQDQ   Z13, Z15, Z12
-	VPUNPCKHQDQ   Z13, Z15, Z13
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y14
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y15
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z15, Z15
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y16
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z16, Z16
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(DI*1), Y17
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(DI*1), Z17, Z17
-	VPUNPCKLDQ    Z15, Z14, Z18
-	VPUNPCKHDQ    Z15, Z14, Z19
-	VPUNPCKLDQ    Z17, Z16, Z15
-	VPUNPCKHDQ    Z17, Z16, Z17
-	VPUNPCKLQDQ   Z15, Z18, Z14
-	VPUNPCKHQDQ   Z15, Z18, Z15
-	VPUNPCKLQDQ   Z17, Z19, Z16
-	VPUNPCKHQDQ   Z17, Z19, Z17
-	VSHUFI32X4    $0x88, Z14, Z10, Z18
-	VPSRLW        $0x04, Z18, Z19
-	VMOVDQA64     Z18, Z18
-	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST (R8), Z18, Z3
-	VPDPBUSD.BCST 4(R8), Z18, Z4
-	VPDPBUSD.BCST 8(R8), Z18, Z5
-	VPDPBUSD.BCST 12(R8), Z18, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 16(R8), Z19, Z7
-	VPDPBUSD.BCST 20(R8), Z19, Z8
-	VPDPBUSD.BCST 24(R8), Z19, Z9
-	VPDPBUSD.BCST 28(R8), Z19, Z2
-	VSHUFI32X4    $0xdd, Z14, Z10, Z10
-	VPSRLW        $0x04, Z10, Z14
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 128(R8), Z10, Z3
-	VPDPBUSD.BCST 132(R8), Z10, Z4
-	VPDPBUSD.BCST 136(R8), Z10, Z5
-	VPDPBUSD.BCST 140(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 144(R8), Z14, Z7
-	VPDPBUSD.BCST 148(R8), Z14, Z8
-	VPDPBUSD.BCST 152(R8), Z14, Z9
-	VPDPBUSD.BCST 156(R8), Z14, Z2
-	VSHUFI32X4    $0x88, Z15, Z11, Z10
-	VPSRLW        $0x04, Z10, Z14
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 32(R8), Z10, Z3
-	VPDPBUSD.BCST 36(R8), Z10, Z4
-	VPDPBUSD.BCST 40(R8), Z10, Z5
-	VPDPBUSD.BCST 44(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 48(R8), Z14, Z7
-	VPDPBUSD.BCST 52(R8), Z14, Z8
-	VPDPBUSD.BCST 56(R8), Z14, Z9
-	VPDPBUSD.BCST 60(R8), Z14, Z2
-	VSHUFI32X4    $0xdd, Z15, Z11, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 160(R8), Z10, Z3
-	VPDPBUSD.BCST 164(R8), Z10, Z4
-	VPDPBUSD.BCST 168(R8), Z10, Z5
-	VPDPBUSD.BCST 172(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 176(R8), Z11, Z7
-	VPDPBUSD.BCST 180(R8), Z11, Z8
-	VPDPBUSD.BCST 184(R8), Z11, Z9
-	VPDPBUSD.BCST 188(R8), Z11, Z2
-	VSHUFI32X4    $0x88, Z16, Z12, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 64(R8), Z10, Z3
-	VPDPBUSD.BCST 68(R8), Z10, Z4
-	VPDPBUSD.BCST 72(R8), Z10, Z5
-	VPDPBUSD.BCST 76(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 80(R8), Z11, Z7
-	VPDPBUSD.BCST 84(R8), Z11, Z8
-	VPDPBUSD.BCST 88(R8), Z11, Z9
-	VPDPBUSD.BCST 92(R8), Z11, Z2
-	VSHUFI32X4    $0xdd, Z16, Z12, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 192(R8), Z10, Z3
-	VPDPBUSD.BCST 196(R8), Z10, Z4
-	VPDPBUSD.BCST 200(R8), Z10, Z5
-	VPDPBUSD.BCST 204(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 208(R8), Z11, Z7
-	VPDPBUSD.BCST 212(R8), Z11, Z8
-	VPDPBUSD.BCST 216(R8), Z11, Z9
-	VPDPBUSD.BCST 220(R8), Z11, Z2
-	VSHUFI32X4    $0x88, Z17, Z13, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 96(R8), Z10, Z3
-	VPDPBUSD.BCST 100(R8), Z10, Z4
-	VPDPBUSD.BCST 104(R8), Z10, Z5
-	VPDPBUSD.BCST 108(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 112(R8), Z11, Z7
-	VPDPBUSD.BCST 116(R8), Z11, Z8
-	VPDPBUSD.BCST 120(R8), Z11, Z9
-	VPDPBUSD.BCST 124(R8), Z11, Z2
-	VSHUFI32X4    $0xdd, Z17, Z13, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 224(R8), Z10, Z3
-	VPDPBUSD.BCST 228(R8), Z10, Z4
-	VPDPBUSD.BCST 232(R8), Z10, Z5
-	VPDPBUSD.BCST 236(R8), Z10, Z6
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 240(R8), Z11, Z7
-	VPDPBUSD.BCST 244(R8), Z11, Z8
-	VPDPBUSD.BCST 248(R8), Z11, Z9
-	VPDPBUSD.BCST 252(R8), Z11, Z2
-	ADDQ          $+256, R8
-	ADDQ          $+32, DI
-	SUBQ          $+64, R9
-	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z10
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X11
-	VPBROADCASTD  X11, Z11
-	VPANDD        Z11, Z10, Z11
-	VBROADCASTSS  most+64(FP), Z12
-	VCMPPS        $0x1e, Z12, Z11, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), DI
-	SHLQ          $0x02, DI
-	MOVQ          CX, DI
-	MOVL          $0x47800000, R9
-	VMOVD         R9, X11
-	VPBROADCASTD  X11, Z11
-	VPADDD        Z7, Z3, Z3
-	VPADDD        Z8, Z4, Z4
-	VPADDD        Z9, Z5, Z5
-	VPADDD        Z2, Z6, Z6
-	VPSLLD        $0x08, Z6, Z6
-	VPADDD        Z6, Z5, Z5
-	VPSLLD        $0x08, Z4, Z4
-	VPADDD        Z4, Z3, Z3
-	VCVTDQ2PS     Z5, Z5
-	VCVTDQ2PS     Z3, Z3
-	VFMADD231PS   Z5, Z11, Z3
-	VMULPS.BCST   16(R8), Z3, Z3
-	VBROADCASTSS  20(R8), Z2
-	VSCALEFPS     Z2, Z3, Z3
-	VMULPS        Z10, Z3, Z3
-	VMOVUPS       Z3, K1, (DI)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead26done
-
-ahead26:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead26fewer
-
-ahead26four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead26four
-
-ahead26fewer:
-	ADDQ $+4, CX
-	JZ   ahead26touched
-
-ahead26one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead26one
-
-ahead26touched:
-	TESTQ SI, SI
-	JNZ   ahead26done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead26row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead26done
-
-ahead26row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead26
-
-ahead26done:
-	KORTESTW K2, K2
-	SETNE    AL
-	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
-	RET
-
-// func integerScores4I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x2VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+96(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 528(SP)
-
-nothingAhead:
-	MOVL         $0x80808080, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
-	MOVQ         s+0(FP), CX
-	MOVQ         keys+48(FP), DX
-
-block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD (R8), Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTD 8(R8), Z4
-	VPBROADCASTD 12(R8), Z5
-	VPBROADCASTD (R8)(DI*1), Z6
-	VPBROADCASTD 4(R8)(DI*1), Z7
-	VPBROADCASTD 8(R8)(DI*1), Z8
-	VPBROADCASTD 12(R8)(DI*1), Z9
-	ADDQ         $+64, R8
-	MOVQ         dim+24(FP), R10
-	XORQ         R9, R9
-	MOVQ         $+128, R11
-	XORQ         R12, R12
-
-step:
-	MOVQ  528(SP), R13
-	TESTQ R13, R13
-	JZ    ahead27done
-
-ahead27:
-	MOVQ    SI, R14
-	CMPQ    R13, R14
-	CMOVQCS R13, R14
-	SUBQ    R14, SI
-	SUBQ    R14, R13
-	SUBQ    $+4, R14
-	JCS     ahead27fewer
-
-ahead27four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R14
-	JCC        ahead27four
-
-ahead27fewer:
-	ADDQ $+4, R14
-	JZ   ahead27touched
-
-ahead27one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R14
-	JNZ        ahead27one
-
-ahead27touched:
-	TESTQ SI, SI
-	JNZ   ahead27done
-	MOVQ  512(SP), SI
-	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
-	JLT   ahead27row
-	MOVQ  $+0, 528(SP)
-	JMP   ahead27done
-
-ahead27row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ R13, R13
-	JNZ   ahead27
-
-ahead27done:
-	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
-	SUBQ AX, R13
-	CMPQ R11, R13
-	JGE  touched
-	SHRQ $0x01, R14
 	MOVQ $+8, R13
 
 touch:
@@ -6614,375 +1139,834 @@ touched:
 	VPUNPCKLQDQ   Z17, Z19, Z16
 	VPUNPCKHQDQ   Z17, Z19, Z17
 	VSHUFI32X4    $0x88, Z14, Z10, Z18
-	VPSRLW        $0x04, Z18, Z19
-	VMOVDQA64     Z18, Z18
-	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST (R8), Z18, Z2
-	VPDPBUSD.BCST 4(R8), Z18, Z3
-	VPDPBUSD.BCST 8(R8), Z18, Z4
-	VPDPBUSD.BCST 12(R8), Z18, Z5
-	VPDPBUSD.BCST (R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 4(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 8(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 12(R8)(DI*1), Z18, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 16(R8), Z19, Z2
-	VPDPBUSD.BCST 20(R8), Z19, Z3
-	VPDPBUSD.BCST 24(R8), Z19, Z4
-	VPDPBUSD.BCST 28(R8), Z19, Z5
-	VPDPBUSD.BCST 16(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 20(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 24(R8)(DI*1), Z19, Z8
-	VPDPBUSD.BCST 28(R8)(DI*1), Z19, Z9
+	VPXORD        Z0, Z18, Z18
+	VPDPBUSD.BCST 4(DI), Z18, Z1
+	VPDPBUSD.BCST 8(DI), Z18, Z2
+	VPDPBUSD.BCST 12(DI), Z18, Z3
+	VPDPBUSD.BCST 4(DI)(DX*1), Z18, Z4
+	VPDPBUSD.BCST 8(DI)(DX*1), Z18, Z5
+	VPDPBUSD.BCST 12(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 4(DI)(DX*2), Z18, Z7
+	VPDPBUSD.BCST 8(DI)(DX*2), Z18, Z8
+	VPDPBUSD.BCST 12(DI)(DX*2), Z18, Z9
 	VSHUFI32X4    $0xdd, Z14, Z10, Z10
-	VPSRLW        $0x04, Z10, Z14
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 128(R8), Z10, Z2
-	VPDPBUSD.BCST 132(R8), Z10, Z3
-	VPDPBUSD.BCST 136(R8), Z10, Z4
-	VPDPBUSD.BCST 140(R8), Z10, Z5
-	VPDPBUSD.BCST 128(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 132(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 136(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 140(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 144(R8), Z14, Z2
-	VPDPBUSD.BCST 148(R8), Z14, Z3
-	VPDPBUSD.BCST 152(R8), Z14, Z4
-	VPDPBUSD.BCST 156(R8), Z14, Z5
-	VPDPBUSD.BCST 144(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 148(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 152(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 156(R8)(DI*1), Z14, Z9
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 68(DI), Z10, Z1
+	VPDPBUSD.BCST 72(DI), Z10, Z2
+	VPDPBUSD.BCST 76(DI), Z10, Z3
+	VPDPBUSD.BCST 68(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 72(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 76(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 68(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 72(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 76(DI)(DX*2), Z10, Z9
 	VSHUFI32X4    $0x88, Z15, Z11, Z10
-	VPSRLW        $0x04, Z10, Z14
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 32(R8), Z10, Z2
-	VPDPBUSD.BCST 36(R8), Z10, Z3
-	VPDPBUSD.BCST 40(R8), Z10, Z4
-	VPDPBUSD.BCST 44(R8), Z10, Z5
-	VPDPBUSD.BCST 32(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 36(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 40(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 44(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 48(R8), Z14, Z2
-	VPDPBUSD.BCST 52(R8), Z14, Z3
-	VPDPBUSD.BCST 56(R8), Z14, Z4
-	VPDPBUSD.BCST 60(R8), Z14, Z5
-	VPDPBUSD.BCST 48(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 52(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 56(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 60(R8)(DI*1), Z14, Z9
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 20(DI), Z10, Z1
+	VPDPBUSD.BCST 24(DI), Z10, Z2
+	VPDPBUSD.BCST 28(DI), Z10, Z3
+	VPDPBUSD.BCST 20(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 24(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 28(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 20(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 24(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 28(DI)(DX*2), Z10, Z9
 	VSHUFI32X4    $0xdd, Z15, Z11, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 160(R8), Z10, Z2
-	VPDPBUSD.BCST 164(R8), Z10, Z3
-	VPDPBUSD.BCST 168(R8), Z10, Z4
-	VPDPBUSD.BCST 172(R8), Z10, Z5
-	VPDPBUSD.BCST 160(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 164(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 168(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 172(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 176(R8), Z11, Z2
-	VPDPBUSD.BCST 180(R8), Z11, Z3
-	VPDPBUSD.BCST 184(R8), Z11, Z4
-	VPDPBUSD.BCST 188(R8), Z11, Z5
-	VPDPBUSD.BCST 176(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 180(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 184(R8)(DI*1), Z11, Z8
-	VPDPBUSD.BCST 188(R8)(DI*1), Z11, Z9
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 84(DI), Z10, Z1
+	VPDPBUSD.BCST 88(DI), Z10, Z2
+	VPDPBUSD.BCST 92(DI), Z10, Z3
+	VPDPBUSD.BCST 84(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 88(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 92(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 84(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 88(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 92(DI)(DX*2), Z10, Z9
 	VSHUFI32X4    $0x88, Z16, Z12, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 64(R8), Z10, Z2
-	VPDPBUSD.BCST 68(R8), Z10, Z3
-	VPDPBUSD.BCST 72(R8), Z10, Z4
-	VPDPBUSD.BCST 76(R8), Z10, Z5
-	VPDPBUSD.BCST 64(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 68(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 72(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 76(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 80(R8), Z11, Z2
-	VPDPBUSD.BCST 84(R8), Z11, Z3
-	VPDPBUSD.BCST 88(R8), Z11, Z4
-	VPDPBUSD.BCST 92(R8), Z11, Z5
-	VPDPBUSD.BCST 80(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 84(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 88(R8)(DI*1), Z11, Z8
-	VPDPBUSD.BCST 92(R8)(DI*1), Z11, Z9
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 36(DI), Z10, Z1
+	VPDPBUSD.BCST 40(DI), Z10, Z2
+	VPDPBUSD.BCST 44(DI), Z10, Z3
+	VPDPBUSD.BCST 36(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 40(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 44(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 36(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 40(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 44(DI)(DX*2), Z10, Z9
 	VSHUFI32X4    $0xdd, Z16, Z12, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 192(R8), Z10, Z2
-	VPDPBUSD.BCST 196(R8), Z10, Z3
-	VPDPBUSD.BCST 200(R8), Z10, Z4
-	VPDPBUSD.BCST 204(R8), Z10, Z5
-	VPDPBUSD.BCST 192(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 196(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 200(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 204(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 208(R8), Z11, Z2
-	VPDPBUSD.BCST 212(R8), Z11, Z3
-	VPDPBUSD.BCST 216(R8), Z11, Z4
-	VPDPBUSD.BCST 220(R8), Z11, Z5
-	VPDPBUSD.BCST 208(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 212(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 216(R8)(DI*1), Z11, Z8
-	VPDPBUSD.BCST 220(R8)(DI*1), Z11, Z9
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 100(DI), Z10, Z1
+	VPDPBUSD.BCST 104(DI), Z10, Z2
+	VPDPBUSD.BCST 108(DI), Z10, Z3
+	VPDPBUSD.BCST 100(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 104(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 108(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 100(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 104(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 108(DI)(DX*2), Z10, Z9
 	VSHUFI32X4    $0x88, Z17, Z13, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 96(R8), Z10, Z2
-	VPDPBUSD.BCST 100(R8), Z10, Z3
-	VPDPBUSD.BCST 104(R8), Z10, Z4
-	VPDPBUSD.BCST 108(R8), Z10, Z5
-	VPDPBUSD.BCST 96(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 100(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 104(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 108(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 112(R8), Z11, Z2
-	VPDPBUSD.BCST 116(R8), Z11, Z3
-	VPDPBUSD.BCST 120(R8), Z11, Z4
-	VPDPBUSD.BCST 124(R8), Z11, Z5
-	VPDPBUSD.BCST 112(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 116(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 120(R8)(DI*1), Z11, Z8
-	VPDPBUSD.BCST 124(R8)(DI*1), Z11, Z9
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 52(DI), Z10, Z1
+	VPDPBUSD.BCST 56(DI), Z10, Z2
+	VPDPBUSD.BCST 60(DI), Z10, Z3
+	VPDPBUSD.BCST 52(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 56(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 60(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 52(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 56(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 60(DI)(DX*2), Z10, Z9
 	VSHUFI32X4    $0xdd, Z17, Z13, Z10
-	VPSRLW        $0x04, Z10, Z11
-	VMOVDQA64     Z10, Z10
-	VPTERNLOGD    $0x28, Z1, Z0, Z10
-	VPDPBUSD.BCST 224(R8), Z10, Z2
-	VPDPBUSD.BCST 228(R8), Z10, Z3
-	VPDPBUSD.BCST 232(R8), Z10, Z4
-	VPDPBUSD.BCST 236(R8), Z10, Z5
-	VPDPBUSD.BCST 224(R8)(DI*1), Z10, Z6
-	VPDPBUSD.BCST 228(R8)(DI*1), Z10, Z7
-	VPDPBUSD.BCST 232(R8)(DI*1), Z10, Z8
-	VPDPBUSD.BCST 236(R8)(DI*1), Z10, Z9
-	VPTERNLOGD    $0x28, Z1, Z0, Z11
-	VPDPBUSD.BCST 240(R8), Z11, Z2
-	VPDPBUSD.BCST 244(R8), Z11, Z3
-	VPDPBUSD.BCST 248(R8), Z11, Z4
-	VPDPBUSD.BCST 252(R8), Z11, Z5
-	VPDPBUSD.BCST 240(R8)(DI*1), Z11, Z6
-	VPDPBUSD.BCST 244(R8)(DI*1), Z11, Z7
-	VPDPBUSD.BCST 248(R8)(DI*1), Z11, Z8
-	VPDPBUSD.BCST 252(R8)(DI*1), Z11, Z9
-	ADDQ          $+256, R8
+	VPXORD        Z0, Z10, Z10
+	VPDPBUSD.BCST 116(DI), Z10, Z1
+	VPDPBUSD.BCST 120(DI), Z10, Z2
+	VPDPBUSD.BCST 124(DI), Z10, Z3
+	VPDPBUSD.BCST 116(DI)(DX*1), Z10, Z4
+	VPDPBUSD.BCST 120(DI)(DX*1), Z10, Z5
+	VPDPBUSD.BCST 124(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 116(DI)(DX*2), Z10, Z7
+	VPDPBUSD.BCST 120(DI)(DX*2), Z10, Z8
+	VPDPBUSD.BCST 124(DI)(DX*2), Z10, Z9
+	ADDQ          $+128, DI
+	ADDQ          $+128, R8
 	ADDQ          $+32, R9
-	SUBQ          $+64, R10
+	SUBQ          $+32, R10
 	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z10
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X11
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X10
+	VPBROADCASTD  X10, Z10
+	VMOVAPS       Z10, Z10
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z10
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X11
 	VPBROADCASTD  X11, Z11
 	VPANDD        Z11, Z10, Z11
 	VBROADCASTSS  most+64(FP), Z12
-	VCMPPS        $0x1e, Z12, Z11, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X11
-	VPBROADCASTD  X11, Z11
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z11, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z3
-	VSCALEFPS     Z3, Z2, Z2
-	VMULPS        Z10, Z2, Z2
-	VMOVUPS       Z2, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z9, Z9
-	VPADDD        Z9, Z8, Z8
-	VPSLLD        $0x08, Z7, Z7
-	VPADDD        Z7, Z6, Z6
-	VCVTDQ2PS     Z8, Z8
-	VCVTDQ2PS     Z6, Z6
-	VFMADD231PS   Z8, Z11, Z6
-	VMULPS.BCST   16(R8)(DI*1), Z6, Z6
-	VBROADCASTSS  20(R8)(DI*1), Z2
-	VSCALEFPS     Z2, Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VMOVUPS       Z6, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead28done
+	VCMPPS        $0x1e, Z12, Z11, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
 
-ahead28:
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X11
+	VPBROADCASTD X11, Z11
+	VPSLLD       $0x08, Z2, Z2
+	VPADDD       Z2, Z1, Z1
+	VCVTDQ2PS    Z3, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z3, Z11, Z1
+	VMULPS.BCST  16(DI), Z1, Z1
+	VBROADCASTSS 20(DI), Z2
+	MOVL         $0x41000000, R10
+	VMOVD        R10, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z1, Z1
+	VMULPS       Z10, Z1, Z1
+	VMOVUPS      Z1, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z4, Z4
+	VFMADD231PS  Z6, Z11, Z4
+	VMULPS.BCST  16(DI)(DX*1), Z4, Z4
+	VBROADCASTSS 20(DI)(DX*1), Z1
+	MOVL         $0x41000000, R10
+	VMOVD        R10, X2
+	VPBROADCASTD X2, Z2
+	VADDPS       Z2, Z1, Z1
+	VSCALEFPS    Z1, Z4, Z4
+	VMULPS       Z10, Z4, Z4
+	VMOVUPS      Z4, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z7, Z7
+	VCVTDQ2PS    Z9, Z9
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z9, Z11, Z7
+	VMULPS.BCST  16(DI)(DX*2), Z7, Z7
+	VBROADCASTSS 20(DI)(DX*2), Z1
+	MOVL         $0x41000000, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Z2
+	VADDPS       Z2, Z1, Z1
+	VSCALEFPS    Z1, Z7, Z7
+	VMULPS       Z10, Z7, Z7
+	VMOVUPS      Z7, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales8
+	ADDQ         $+64, scales+56(FP)
+
+scales8:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead9done
+
+ahead9:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead28fewer
+	JCS     ahead9fewer
 
-ahead28four:
+ahead9four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead28four
+	JCC        ahead9four
 
-ahead28fewer:
+ahead9fewer:
 	ADDQ $+4, CX
-	JZ   ahead28touched
+	JZ   ahead9touched
 
-ahead28one:
+ahead9one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead28one
+	JNZ        ahead9one
 
-ahead28touched:
+ahead9touched:
 	TESTQ SI, SI
-	JNZ   ahead28done
+	JNZ   ahead9done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead28row
+	JLT   ahead9row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead28done
+	JMP   ahead9done
 
-ahead28row:
+ahead9row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead28
+	JNZ   ahead9
 
-ahead28done:
-	KORTESTW K2, K2
-	SETNE    AL
+ahead9done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
 	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
+	MOVQ AX, left+104(FP)
 	RET
 
-// func integerScores4I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x3VNNI(SB), $536-105
+// func integerScores3I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I8x4VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+
+tile:
 	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD 4(DI), Z1
+	VPBROADCASTD 8(DI), Z2
+	VPBROADCASTD 12(DI), Z3
+	VPBROADCASTD 4(DI)(DX*1), Z4
+	VPBROADCASTD 8(DI)(DX*1), Z5
+	VPBROADCASTD 12(DI)(DX*1), Z6
+	VPBROADCASTD 4(DI)(DX*2), Z7
+	VPBROADCASTD 8(DI)(DX*2), Z8
+	VPBROADCASTD 12(DI)(DX*2), Z9
+	VPBROADCASTD 4(R8)(DX*2), Z10
+	VPBROADCASTD 8(R8)(DX*2), Z11
+	VPBROADCASTD 12(R8)(DX*2), Z12
+	ADDQ         $+64, DI
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead10done
+
+ahead10:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, R14
+	JZ   ahead10touched
+
+ahead10one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead10done
+
+ahead10row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead10
+
+ahead10done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
+	VPUNPCKLDQ    Z14, Z13, Z17
+	VPUNPCKHDQ    Z14, Z13, Z18
+	VPUNPCKLDQ    Z16, Z15, Z14
+	VPUNPCKHDQ    Z16, Z15, Z16
+	VPUNPCKLQDQ   Z14, Z17, Z13
+	VPUNPCKHQDQ   Z14, Z17, Z14
+	VPUNPCKLQDQ   Z16, Z18, Z15
+	VPUNPCKHQDQ   Z16, Z18, Z16
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y19
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z19, Z19
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y20
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z20, Z20
+	VPUNPCKLDQ    Z18, Z17, Z21
+	VPUNPCKHDQ    Z18, Z17, Z22
+	VPUNPCKLDQ    Z20, Z19, Z18
+	VPUNPCKHDQ    Z20, Z19, Z20
+	VPUNPCKLQDQ   Z18, Z21, Z17
+	VPUNPCKHQDQ   Z18, Z21, Z18
+	VPUNPCKLQDQ   Z20, Z22, Z19
+	VPUNPCKHQDQ   Z20, Z22, Z20
+	VSHUFI32X4    $0x88, Z17, Z13, Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD.BCST 4(DI), Z21, Z1
+	VPDPBUSD.BCST 8(DI), Z21, Z2
+	VPDPBUSD.BCST 12(DI), Z21, Z3
+	VPDPBUSD.BCST 4(DI)(DX*1), Z21, Z4
+	VPDPBUSD.BCST 8(DI)(DX*1), Z21, Z5
+	VPDPBUSD.BCST 12(DI)(DX*1), Z21, Z6
+	VPDPBUSD.BCST 4(DI)(DX*2), Z21, Z7
+	VPDPBUSD.BCST 8(DI)(DX*2), Z21, Z8
+	VPDPBUSD.BCST 12(DI)(DX*2), Z21, Z9
+	VPDPBUSD.BCST 4(R8)(DX*2), Z21, Z10
+	VPDPBUSD.BCST 8(R8)(DX*2), Z21, Z11
+	VPDPBUSD.BCST 12(R8)(DX*2), Z21, Z12
+	VSHUFI32X4    $0xdd, Z17, Z13, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 68(DI), Z13, Z1
+	VPDPBUSD.BCST 72(DI), Z13, Z2
+	VPDPBUSD.BCST 76(DI), Z13, Z3
+	VPDPBUSD.BCST 68(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 72(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 76(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 68(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 72(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 76(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 68(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 72(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 76(R8)(DX*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z18, Z14, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 20(DI), Z13, Z1
+	VPDPBUSD.BCST 24(DI), Z13, Z2
+	VPDPBUSD.BCST 28(DI), Z13, Z3
+	VPDPBUSD.BCST 20(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 24(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 28(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 20(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 24(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 28(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 20(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 24(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 28(R8)(DX*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z18, Z14, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 84(DI), Z13, Z1
+	VPDPBUSD.BCST 88(DI), Z13, Z2
+	VPDPBUSD.BCST 92(DI), Z13, Z3
+	VPDPBUSD.BCST 84(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 88(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 92(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 84(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 88(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 92(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 84(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 88(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 92(R8)(DX*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z19, Z15, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 36(DI), Z13, Z1
+	VPDPBUSD.BCST 40(DI), Z13, Z2
+	VPDPBUSD.BCST 44(DI), Z13, Z3
+	VPDPBUSD.BCST 36(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 40(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 44(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 36(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 40(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 44(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 36(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 40(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 44(R8)(DX*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z19, Z15, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 100(DI), Z13, Z1
+	VPDPBUSD.BCST 104(DI), Z13, Z2
+	VPDPBUSD.BCST 108(DI), Z13, Z3
+	VPDPBUSD.BCST 100(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 104(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 108(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 100(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 104(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 108(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 100(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 104(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 108(R8)(DX*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z20, Z16, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 52(DI), Z13, Z1
+	VPDPBUSD.BCST 56(DI), Z13, Z2
+	VPDPBUSD.BCST 60(DI), Z13, Z3
+	VPDPBUSD.BCST 52(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 56(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 60(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 52(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 56(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 60(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 52(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 56(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 60(R8)(DX*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z20, Z16, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 116(DI), Z13, Z1
+	VPDPBUSD.BCST 120(DI), Z13, Z2
+	VPDPBUSD.BCST 124(DI), Z13, Z3
+	VPDPBUSD.BCST 116(DI)(DX*1), Z13, Z4
+	VPDPBUSD.BCST 120(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 124(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 116(DI)(DX*2), Z13, Z7
+	VPDPBUSD.BCST 120(DI)(DX*2), Z13, Z8
+	VPDPBUSD.BCST 124(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 116(R8)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 120(R8)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 124(R8)(DX*2), Z13, Z12
+	ADDQ          $+128, DI
+	ADDQ          $+128, R8
+	ADDQ          $+32, R9
+	SUBQ          $+32, R10
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X13
+	VPBROADCASTD  X13, Z13
+	VMOVAPS       Z13, Z13
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z13
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X14
+	VPBROADCASTD  X14, Z14
+	VPANDD        Z14, Z13, Z14
+	VBROADCASTSS  most+64(FP), Z15
+	VCMPPS        $0x1e, Z15, Z14, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         CX, R10
+	MOVL         $0x47800000, R11
+	VMOVD        R11, X14
+	VPBROADCASTD X14, Z14
+	VPSLLD       $0x08, Z2, Z2
+	VPADDD       Z2, Z1, Z1
+	VCVTDQ2PS    Z3, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z3, Z14, Z1
+	VMULPS.BCST  16(DI), Z1, Z1
+	VBROADCASTSS 20(DI), Z2
+	MOVL         $0x41000000, R11
+	VMOVD        R11, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z1, Z1
+	VMULPS       Z13, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z4, Z4
+	VFMADD231PS  Z6, Z14, Z4
+	VMULPS.BCST  16(DI)(DX*1), Z4, Z4
+	VBROADCASTSS 20(DI)(DX*1), Z1
+	MOVL         $0x41000000, R11
+	VMOVD        R11, X2
+	VPBROADCASTD X2, Z2
+	VADDPS       Z2, Z1, Z1
+	VSCALEFPS    Z1, Z4, Z4
+	VMULPS       Z13, Z4, Z4
+	VMOVUPS      Z4, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z7, Z7
+	VCVTDQ2PS    Z9, Z9
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z9, Z14, Z7
+	VMULPS.BCST  16(DI)(DX*2), Z7, Z7
+	VBROADCASTSS 20(DI)(DX*2), Z1
+	MOVL         $0x41000000, DI
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Z2
+	VADDPS       Z2, Z1, Z1
+	VSCALEFPS    Z1, Z7, Z7
+	VMULPS       Z13, Z7, Z7
+	VMOVUPS      Z7, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z10, Z10
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z12, Z14, Z10
+	VMULPS.BCST  16(R8)(DX*2), Z10, Z10
+	VBROADCASTSS 20(R8)(DX*2), Z1
+	MOVL         $0x41000000, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Z2
+	VADDPS       Z2, Z1, Z1
+	VSCALEFPS    Z1, Z10, Z10
+	VMULPS       Z13, Z10, Z10
+	VMOVUPS      Z10, K1, (R10)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales11
+	ADDQ         $+64, scales+56(FP)
+
+scales11:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead12done
+
+ahead12:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead12done
+
+ahead12row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead12
+
+ahead12done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores3I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x1VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
@@ -7001,131 +1985,1813 @@ nothingAhead:
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
 	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
 
 block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X2
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         DX, DX
+	VMOVD        DX, X2
 	VPBROADCASTD X2, Z2
-	VPBROADCASTD (R8), Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTD 8(R8), Z4
-	VPBROADCASTD 12(R8), Z5
-	VPBROADCASTD (R8)(DI*1), Z6
-	VPBROADCASTD 4(R8)(DI*1), Z7
-	VPBROADCASTD 8(R8)(DI*1), Z8
-	VPBROADCASTD 12(R8)(DI*1), Z9
-	VPBROADCASTD (R8)(DI*2), Z10
-	VPBROADCASTD 4(R8)(DI*2), Z11
-	VPBROADCASTD 8(R8)(DI*2), Z12
-	VPBROADCASTD 12(R8)(DI*2), Z13
-	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
+	VPBROADCASTD 4(DI), Z3
+	VPBROADCASTD 8(DI), Z4
+	VPBROADCASTD 12(DI), Z5
+	VMOVDQA64    Z2, Z6
+	VMOVDQA64    Z2, Z7
+	VMOVDQA64    Z2, Z2
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R8
+	XORQ         DX, DX
+	MOVQ         $+128, R9
 	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
 
 step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
-	JZ    ahead29done
+	MOVQ  528(SP), R11
+	TESTQ R11, R11
+	JZ    ahead13done
 
-ahead29:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
-	JCS     ahead29fewer
+ahead13:
+	MOVQ    SI, R12
+	CMPQ    R11, R12
+	CMOVQCS R11, R12
+	SUBQ    R12, SI
+	SUBQ    R12, R11
+	SUBQ    $+4, R12
+	JCS     ahead13fewer
 
-ahead29four:
+ahead13four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
-	SUBQ       $+4, R15
-	JCC        ahead29four
+	SUBQ       $+4, R12
+	JCC        ahead13four
 
-ahead29fewer:
-	ADDQ $+4, R15
-	JZ   ahead29touched
+ahead13fewer:
+	ADDQ $+4, R12
+	JZ   ahead13touched
 
-ahead29one:
+ahead13one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       R15
-	JNZ        ahead29one
+	DECQ       R12
+	JNZ        ahead13one
 
-ahead29touched:
+ahead13touched:
 	TESTQ SI, SI
-	JNZ   ahead29done
+	JNZ   ahead13done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead29row
+	JLT   ahead13row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead29done
+	JMP   ahead13done
 
-ahead29row:
+ahead13row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
-	JNZ   ahead29
+	TESTQ R11, R11
+	JNZ   ahead13
 
-ahead29done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
+ahead13done:
+	MOVQ dim+24(FP), R12
+	LEAQ 512(SP), R11
+	SUBQ AX, R11
+	CMPQ R9, R11
 	JGE  touched
-	SHRQ $0x01, R15
-	MOVQ $+8, R14
+	SHRQ $0x01, R12
+	MOVQ $+8, R11
 
 touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
+	MOVQ       (AX)(R9*1), R13
+	PREFETCHT0 (R13)(R10*1)
+	ADDQ       $+64, R10
+	CMPQ       R10, R12
 	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
+	XORQ       R10, R10
+	ADDQ       $+8, R9
 
 touchedLine:
-	DECQ R14
+	DECQ R11
 	JNZ  touch
 
 touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y14
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y15
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y16
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y17
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	MOVQ          (AX), R11
+	VMOVDQU32     (R11)(DX*1), Y8
+	MOVQ          32(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z8, Z8
+	MOVQ          8(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y9
+	MOVQ          40(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z9, Z9
+	MOVQ          16(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y10
+	MOVQ          48(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z10, Z10
+	MOVQ          24(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y11
+	MOVQ          56(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z9
+	VPUNPCKHDQ    Z11, Z10, Z11
+	VPUNPCKLQDQ   Z9, Z12, Z8
+	VPUNPCKHQDQ   Z9, Z12, Z9
+	VPUNPCKLQDQ   Z11, Z13, Z10
+	VPUNPCKHQDQ   Z11, Z13, Z11
+	MOVQ          64(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y12
+	MOVQ          96(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z12, Z12
+	MOVQ          72(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y13
+	MOVQ          104(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z13, Z13
+	MOVQ          80(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y14
+	MOVQ          112(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z14, Z14
+	MOVQ          88(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y15
+	MOVQ          120(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z15, Z15
+	VPUNPCKLDQ    Z13, Z12, Z16
+	VPUNPCKHDQ    Z13, Z12, Z17
+	VPUNPCKLDQ    Z15, Z14, Z13
+	VPUNPCKHDQ    Z15, Z14, Z15
+	VPUNPCKLQDQ   Z13, Z16, Z12
+	VPUNPCKHQDQ   Z13, Z16, Z13
+	VPUNPCKLQDQ   Z15, Z17, Z14
+	VPUNPCKHQDQ   Z15, Z17, Z15
+	VSHUFI32X4    $0x88, Z12, Z8, Z16
+	VPSRLW        $0x04, Z16, Z17
+	VMOVDQA64     Z16, Z16
+	VPTERNLOGD    $0x28, Z1, Z0, Z16
+	VPDPBUSD.BCST 4(DI), Z16, Z3
+	VPDPBUSD.BCST 8(DI), Z16, Z4
+	VPDPBUSD.BCST 12(DI), Z16, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z17
+	VPDPBUSD.BCST 20(DI), Z17, Z6
+	VPDPBUSD.BCST 24(DI), Z17, Z7
+	VPDPBUSD.BCST 28(DI), Z17, Z2
+	VSHUFI32X4    $0xdd, Z12, Z8, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 132(DI), Z8, Z3
+	VPDPBUSD.BCST 136(DI), Z8, Z4
+	VPDPBUSD.BCST 140(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 148(DI), Z12, Z6
+	VPDPBUSD.BCST 152(DI), Z12, Z7
+	VPDPBUSD.BCST 156(DI), Z12, Z2
+	VSHUFI32X4    $0x88, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 36(DI), Z8, Z3
+	VPDPBUSD.BCST 40(DI), Z8, Z4
+	VPDPBUSD.BCST 44(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 52(DI), Z12, Z6
+	VPDPBUSD.BCST 56(DI), Z12, Z7
+	VPDPBUSD.BCST 60(DI), Z12, Z2
+	VSHUFI32X4    $0xdd, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 164(DI), Z8, Z3
+	VPDPBUSD.BCST 168(DI), Z8, Z4
+	VPDPBUSD.BCST 172(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 180(DI), Z9, Z6
+	VPDPBUSD.BCST 184(DI), Z9, Z7
+	VPDPBUSD.BCST 188(DI), Z9, Z2
+	VSHUFI32X4    $0x88, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 68(DI), Z8, Z3
+	VPDPBUSD.BCST 72(DI), Z8, Z4
+	VPDPBUSD.BCST 76(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 84(DI), Z9, Z6
+	VPDPBUSD.BCST 88(DI), Z9, Z7
+	VPDPBUSD.BCST 92(DI), Z9, Z2
+	VSHUFI32X4    $0xdd, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 196(DI), Z8, Z3
+	VPDPBUSD.BCST 200(DI), Z8, Z4
+	VPDPBUSD.BCST 204(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 212(DI), Z9, Z6
+	VPDPBUSD.BCST 216(DI), Z9, Z7
+	VPDPBUSD.BCST 220(DI), Z9, Z2
+	VSHUFI32X4    $0x88, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 100(DI), Z8, Z3
+	VPDPBUSD.BCST 104(DI), Z8, Z4
+	VPDPBUSD.BCST 108(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 116(DI), Z9, Z6
+	VPDPBUSD.BCST 120(DI), Z9, Z7
+	VPDPBUSD.BCST 124(DI), Z9, Z2
+	VSHUFI32X4    $0xdd, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 228(DI), Z8, Z3
+	VPDPBUSD.BCST 232(DI), Z8, Z4
+	VPDPBUSD.BCST 236(DI), Z8, Z5
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 244(DI), Z9, Z6
+	VPDPBUSD.BCST 248(DI), Z9, Z7
+	VPDPBUSD.BCST 252(DI), Z9, Z2
+	ADDQ          $+256, DI
+	ADDQ          $+32, DX
+	SUBQ          $+64, R8
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X8
+	VPBROADCASTD  X8, Z8
+	VMOVAPS       Z8, Z8
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z8
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X9
+	VPBROADCASTD  X9, Z9
+	VPANDD        Z9, Z8, Z9
+	VBROADCASTSS  most+64(FP), Z10
+	VCMPPS        $0x1e, Z10, Z9, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         CX, DX
+	MOVL         $0x47800000, R8
+	VMOVD        R8, X9
+	VPBROADCASTD X9, Z9
+	VPADDD       Z6, Z3, Z3
+	VPADDD       Z7, Z4, Z4
+	VPADDD       Z2, Z5, Z5
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z3, Z3
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z3, Z3
+	VFMADD231PS  Z5, Z9, Z3
+	VMULPS.BCST  16(DI), Z3, Z3
+	VBROADCASTSS 20(DI), Z2
+	MOVL         $0x41000000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VADDPS       Z4, Z2, Z2
+	VSCALEFPS    Z2, Z3, Z3
+	VMULPS       Z8, Z3, Z3
+	VMOVUPS      Z3, K1, (DX)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales14
+	ADDQ         $+64, scales+56(FP)
+
+scales14:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead15done
+
+ahead15:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead15fewer
+
+ahead15four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead15four
+
+ahead15fewer:
+	ADDQ $+4, CX
+	JZ   ahead15touched
+
+ahead15one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead15one
+
+ahead15touched:
+	TESTQ SI, SI
+	JNZ   ahead15done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead15done
+
+ahead15row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead15
+
+ahead15done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores3I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x2VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         R8, R8
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD 4(DI)(DX*1), Z5
+	VPBROADCASTD 8(DI)(DX*1), Z6
+	VPBROADCASTD 12(DI)(DX*1), Z7
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R9
+	XORQ         R8, R8
+	MOVQ         $+128, R10
+	XORQ         R11, R11
+
+step:
+	MOVQ  528(SP), R12
+	TESTQ R12, R12
+	JZ    ahead16done
+
+ahead16:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, R13
+	JZ   ahead16touched
+
+ahead16one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ SI, SI
+	JNZ   ahead16done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead16done
+
+ahead16row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead16
+
+ahead16done:
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	SHRQ $0x01, R13
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(R8*1), Y8
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z8, Z8
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y9
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z9, Z9
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y10
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z10, Z10
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y11
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z9
+	VPUNPCKHDQ    Z11, Z10, Z11
+	VPUNPCKLQDQ   Z9, Z12, Z8
+	VPUNPCKHQDQ   Z9, Z12, Z9
+	VPUNPCKLQDQ   Z11, Z13, Z10
+	VPUNPCKHQDQ   Z11, Z13, Z11
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y12
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z12, Z12
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y13
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z13, Z13
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y14
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z14, Z14
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y15
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z15, Z15
+	VPUNPCKLDQ    Z13, Z12, Z16
+	VPUNPCKHDQ    Z13, Z12, Z17
+	VPUNPCKLDQ    Z15, Z14, Z13
+	VPUNPCKHDQ    Z15, Z14, Z15
+	VPUNPCKLQDQ   Z13, Z16, Z12
+	VPUNPCKHQDQ   Z13, Z16, Z13
+	VPUNPCKLQDQ   Z15, Z17, Z14
+	VPUNPCKHQDQ   Z15, Z17, Z15
+	VSHUFI32X4    $0x88, Z12, Z8, Z16
+	VPSRLW        $0x04, Z16, Z17
+	VMOVDQA64     Z16, Z16
+	VPTERNLOGD    $0x28, Z1, Z0, Z16
+	VPDPBUSD.BCST 4(DI), Z16, Z2
+	VPDPBUSD.BCST 8(DI), Z16, Z3
+	VPDPBUSD.BCST 12(DI), Z16, Z4
+	VPDPBUSD.BCST 4(DI)(DX*1), Z16, Z5
+	VPDPBUSD.BCST 8(DI)(DX*1), Z16, Z6
+	VPDPBUSD.BCST 12(DI)(DX*1), Z16, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z17
+	VPDPBUSD.BCST 20(DI), Z17, Z2
+	VPDPBUSD.BCST 24(DI), Z17, Z3
+	VPDPBUSD.BCST 28(DI), Z17, Z4
+	VPDPBUSD.BCST 20(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 24(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 28(DI)(DX*1), Z17, Z7
+	VSHUFI32X4    $0xdd, Z12, Z8, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 132(DI), Z8, Z2
+	VPDPBUSD.BCST 136(DI), Z8, Z3
+	VPDPBUSD.BCST 140(DI), Z8, Z4
+	VPDPBUSD.BCST 132(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 136(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 140(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 148(DI), Z12, Z2
+	VPDPBUSD.BCST 152(DI), Z12, Z3
+	VPDPBUSD.BCST 156(DI), Z12, Z4
+	VPDPBUSD.BCST 148(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 152(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 156(DI)(DX*1), Z12, Z7
+	VSHUFI32X4    $0x88, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z12
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 36(DI), Z8, Z2
+	VPDPBUSD.BCST 40(DI), Z8, Z3
+	VPDPBUSD.BCST 44(DI), Z8, Z4
+	VPDPBUSD.BCST 36(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 40(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 44(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 52(DI), Z12, Z2
+	VPDPBUSD.BCST 56(DI), Z12, Z3
+	VPDPBUSD.BCST 60(DI), Z12, Z4
+	VPDPBUSD.BCST 52(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 56(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 60(DI)(DX*1), Z12, Z7
+	VSHUFI32X4    $0xdd, Z13, Z9, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 164(DI), Z8, Z2
+	VPDPBUSD.BCST 168(DI), Z8, Z3
+	VPDPBUSD.BCST 172(DI), Z8, Z4
+	VPDPBUSD.BCST 164(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 168(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 172(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 180(DI), Z9, Z2
+	VPDPBUSD.BCST 184(DI), Z9, Z3
+	VPDPBUSD.BCST 188(DI), Z9, Z4
+	VPDPBUSD.BCST 180(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 184(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 188(DI)(DX*1), Z9, Z7
+	VSHUFI32X4    $0x88, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 68(DI), Z8, Z2
+	VPDPBUSD.BCST 72(DI), Z8, Z3
+	VPDPBUSD.BCST 76(DI), Z8, Z4
+	VPDPBUSD.BCST 68(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 72(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 76(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 84(DI), Z9, Z2
+	VPDPBUSD.BCST 88(DI), Z9, Z3
+	VPDPBUSD.BCST 92(DI), Z9, Z4
+	VPDPBUSD.BCST 84(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 88(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 92(DI)(DX*1), Z9, Z7
+	VSHUFI32X4    $0xdd, Z14, Z10, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 196(DI), Z8, Z2
+	VPDPBUSD.BCST 200(DI), Z8, Z3
+	VPDPBUSD.BCST 204(DI), Z8, Z4
+	VPDPBUSD.BCST 196(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 200(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 204(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 212(DI), Z9, Z2
+	VPDPBUSD.BCST 216(DI), Z9, Z3
+	VPDPBUSD.BCST 220(DI), Z9, Z4
+	VPDPBUSD.BCST 212(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 216(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 220(DI)(DX*1), Z9, Z7
+	VSHUFI32X4    $0x88, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 100(DI), Z8, Z2
+	VPDPBUSD.BCST 104(DI), Z8, Z3
+	VPDPBUSD.BCST 108(DI), Z8, Z4
+	VPDPBUSD.BCST 100(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 104(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 108(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 116(DI), Z9, Z2
+	VPDPBUSD.BCST 120(DI), Z9, Z3
+	VPDPBUSD.BCST 124(DI), Z9, Z4
+	VPDPBUSD.BCST 116(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 120(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 124(DI)(DX*1), Z9, Z7
+	VSHUFI32X4    $0xdd, Z15, Z11, Z8
+	VPSRLW        $0x04, Z8, Z9
+	VMOVDQA64     Z8, Z8
+	VPTERNLOGD    $0x28, Z1, Z0, Z8
+	VPDPBUSD.BCST 228(DI), Z8, Z2
+	VPDPBUSD.BCST 232(DI), Z8, Z3
+	VPDPBUSD.BCST 236(DI), Z8, Z4
+	VPDPBUSD.BCST 228(DI)(DX*1), Z8, Z5
+	VPDPBUSD.BCST 232(DI)(DX*1), Z8, Z6
+	VPDPBUSD.BCST 236(DI)(DX*1), Z8, Z7
+	VPTERNLOGD    $0x28, Z1, Z0, Z9
+	VPDPBUSD.BCST 244(DI), Z9, Z2
+	VPDPBUSD.BCST 248(DI), Z9, Z3
+	VPDPBUSD.BCST 252(DI), Z9, Z4
+	VPDPBUSD.BCST 244(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 248(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 252(DI)(DX*1), Z9, Z7
+	ADDQ          $+256, DI
+	ADDQ          $+32, R8
+	SUBQ          $+64, R9
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X8
+	VPBROADCASTD  X8, Z8
+	VMOVAPS       Z8, Z8
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z8
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X9
+	VPBROADCASTD  X9, Z9
+	VPANDD        Z9, Z8, Z9
+	VBROADCASTSS  most+64(FP), Z10
+	VCMPPS        $0x1e, Z10, Z9, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X9
+	VPBROADCASTD X9, Z9
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z9, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z3
+	MOVL         $0x41000000, R10
+	VMOVD        R10, X4
+	VPBROADCASTD X4, Z4
+	VADDPS       Z4, Z3, Z3
+	VSCALEFPS    Z3, Z2, Z2
+	VMULPS       Z8, Z2, Z2
+	VMOVUPS      Z2, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z7, Z9, Z5
+	VMULPS.BCST  16(DI)(DX*1), Z5, Z5
+	VBROADCASTSS 20(DI)(DX*1), Z2
+	MOVL         $0x41000000, DX
+	VMOVD        DX, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z5, Z5
+	VMULPS       Z8, Z5, Z5
+	VMOVUPS      Z5, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales17
+	ADDQ         $+64, scales+56(FP)
+
+scales17:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead18done
+
+ahead18:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead18fewer
+
+ahead18four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead18four
+
+ahead18fewer:
+	ADDQ $+4, CX
+	JZ   ahead18touched
+
+ahead18one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead18one
+
+ahead18touched:
+	TESTQ SI, SI
+	JNZ   ahead18done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead18row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead18done
+
+ahead18row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead18
+
+ahead18done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores3I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x3VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD 4(DI)(DX*1), Z5
+	VPBROADCASTD 8(DI)(DX*1), Z6
+	VPBROADCASTD 12(DI)(DX*1), Z7
+	VPBROADCASTD 4(DI)(DX*2), Z8
+	VPBROADCASTD 8(DI)(DX*2), Z9
+	VPBROADCASTD 12(DI)(DX*2), Z10
+	ADDQ         $+64, DI
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead19done
+
+ahead19:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead19fewer
+
+ahead19four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead19four
+
+ahead19fewer:
+	ADDQ $+4, R14
+	JZ   ahead19touched
+
+ahead19one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead19one
+
+ahead19touched:
+	TESTQ SI, SI
+	JNZ   ahead19done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead19row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead19done
+
+ahead19row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead19
+
+ahead19done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	SHRQ $0x01, R14
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y11
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y12
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	VPUNPCKLDQ    Z12, Z11, Z15
+	VPUNPCKHDQ    Z12, Z11, Z16
+	VPUNPCKLDQ    Z14, Z13, Z12
+	VPUNPCKHDQ    Z14, Z13, Z14
+	VPUNPCKLQDQ   Z12, Z15, Z11
+	VPUNPCKHQDQ   Z12, Z15, Z12
+	VPUNPCKLQDQ   Z14, Z16, Z13
+	VPUNPCKHQDQ   Z14, Z16, Z14
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	VPUNPCKLDQ    Z16, Z15, Z19
+	VPUNPCKHDQ    Z16, Z15, Z20
+	VPUNPCKLDQ    Z18, Z17, Z16
+	VPUNPCKHDQ    Z18, Z17, Z18
+	VPUNPCKLQDQ   Z16, Z19, Z15
+	VPUNPCKHQDQ   Z16, Z19, Z16
+	VPUNPCKLQDQ   Z18, Z20, Z17
+	VPUNPCKHQDQ   Z18, Z20, Z18
+	VSHUFI32X4    $0x88, Z15, Z11, Z19
+	VPSRLW        $0x04, Z19, Z20
+	VMOVDQA64     Z19, Z19
+	VPTERNLOGD    $0x28, Z1, Z0, Z19
+	VPDPBUSD.BCST 4(DI), Z19, Z2
+	VPDPBUSD.BCST 8(DI), Z19, Z3
+	VPDPBUSD.BCST 12(DI), Z19, Z4
+	VPDPBUSD.BCST 4(DI)(DX*1), Z19, Z5
+	VPDPBUSD.BCST 8(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 12(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 4(DI)(DX*2), Z19, Z8
+	VPDPBUSD.BCST 8(DI)(DX*2), Z19, Z9
+	VPDPBUSD.BCST 12(DI)(DX*2), Z19, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z20
+	VPDPBUSD.BCST 20(DI), Z20, Z2
+	VPDPBUSD.BCST 24(DI), Z20, Z3
+	VPDPBUSD.BCST 28(DI), Z20, Z4
+	VPDPBUSD.BCST 20(DI)(DX*1), Z20, Z5
+	VPDPBUSD.BCST 24(DI)(DX*1), Z20, Z6
+	VPDPBUSD.BCST 28(DI)(DX*1), Z20, Z7
+	VPDPBUSD.BCST 20(DI)(DX*2), Z20, Z8
+	VPDPBUSD.BCST 24(DI)(DX*2), Z20, Z9
+	VPDPBUSD.BCST 28(DI)(DX*2), Z20, Z10
+	VSHUFI32X4    $0xdd, Z15, Z11, Z11
+	VPSRLW        $0x04, Z11, Z15
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 132(DI), Z11, Z2
+	VPDPBUSD.BCST 136(DI), Z11, Z3
+	VPDPBUSD.BCST 140(DI), Z11, Z4
+	VPDPBUSD.BCST 132(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 136(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 140(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 132(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 136(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 140(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 148(DI), Z15, Z2
+	VPDPBUSD.BCST 152(DI), Z15, Z3
+	VPDPBUSD.BCST 156(DI), Z15, Z4
+	VPDPBUSD.BCST 148(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 152(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 156(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 148(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 152(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 156(DI)(DX*2), Z15, Z10
+	VSHUFI32X4    $0x88, Z16, Z12, Z11
+	VPSRLW        $0x04, Z11, Z15
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 36(DI), Z11, Z2
+	VPDPBUSD.BCST 40(DI), Z11, Z3
+	VPDPBUSD.BCST 44(DI), Z11, Z4
+	VPDPBUSD.BCST 36(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 40(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 44(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 36(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 40(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 44(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 52(DI), Z15, Z2
+	VPDPBUSD.BCST 56(DI), Z15, Z3
+	VPDPBUSD.BCST 60(DI), Z15, Z4
+	VPDPBUSD.BCST 52(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 56(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 60(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 52(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 56(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 60(DI)(DX*2), Z15, Z10
+	VSHUFI32X4    $0xdd, Z16, Z12, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 164(DI), Z11, Z2
+	VPDPBUSD.BCST 168(DI), Z11, Z3
+	VPDPBUSD.BCST 172(DI), Z11, Z4
+	VPDPBUSD.BCST 164(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 168(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 172(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 164(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 168(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 172(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 180(DI), Z12, Z2
+	VPDPBUSD.BCST 184(DI), Z12, Z3
+	VPDPBUSD.BCST 188(DI), Z12, Z4
+	VPDPBUSD.BCST 180(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 184(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 188(DI)(DX*1), Z12, Z7
+	VPDPBUSD.BCST 180(DI)(DX*2), Z12, Z8
+	VPDPBUSD.BCST 184(DI)(DX*2), Z12, Z9
+	VPDPBUSD.BCST 188(DI)(DX*2), Z12, Z10
+	VSHUFI32X4    $0x88, Z17, Z13, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 68(DI), Z11, Z2
+	VPDPBUSD.BCST 72(DI), Z11, Z3
+	VPDPBUSD.BCST 76(DI), Z11, Z4
+	VPDPBUSD.BCST 68(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 72(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 76(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 68(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 72(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 76(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 84(DI), Z12, Z2
+	VPDPBUSD.BCST 88(DI), Z12, Z3
+	VPDPBUSD.BCST 92(DI), Z12, Z4
+	VPDPBUSD.BCST 84(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 88(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 92(DI)(DX*1), Z12, Z7
+	VPDPBUSD.BCST 84(DI)(DX*2), Z12, Z8
+	VPDPBUSD.BCST 88(DI)(DX*2), Z12, Z9
+	VPDPBUSD.BCST 92(DI)(DX*2), Z12, Z10
+	VSHUFI32X4    $0xdd, Z17, Z13, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 196(DI), Z11, Z2
+	VPDPBUSD.BCST 200(DI), Z11, Z3
+	VPDPBUSD.BCST 204(DI), Z11, Z4
+	VPDPBUSD.BCST 196(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 200(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 204(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 196(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 200(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 204(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 212(DI), Z12, Z2
+	VPDPBUSD.BCST 216(DI), Z12, Z3
+	VPDPBUSD.BCST 220(DI), Z12, Z4
+	VPDPBUSD.BCST 212(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 216(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 220(DI)(DX*1), Z12, Z7
+	VPDPBUSD.BCST 212(DI)(DX*2), Z12, Z8
+	VPDPBUSD.BCST 216(DI)(DX*2), Z12, Z9
+	VPDPBUSD.BCST 220(DI)(DX*2), Z12, Z10
+	VSHUFI32X4    $0x88, Z18, Z14, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 100(DI), Z11, Z2
+	VPDPBUSD.BCST 104(DI), Z11, Z3
+	VPDPBUSD.BCST 108(DI), Z11, Z4
+	VPDPBUSD.BCST 100(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 104(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 108(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 100(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 104(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 108(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 116(DI), Z12, Z2
+	VPDPBUSD.BCST 120(DI), Z12, Z3
+	VPDPBUSD.BCST 124(DI), Z12, Z4
+	VPDPBUSD.BCST 116(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 120(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 124(DI)(DX*1), Z12, Z7
+	VPDPBUSD.BCST 116(DI)(DX*2), Z12, Z8
+	VPDPBUSD.BCST 120(DI)(DX*2), Z12, Z9
+	VPDPBUSD.BCST 124(DI)(DX*2), Z12, Z10
+	VSHUFI32X4    $0xdd, Z18, Z14, Z11
+	VPSRLW        $0x04, Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 228(DI), Z11, Z2
+	VPDPBUSD.BCST 232(DI), Z11, Z3
+	VPDPBUSD.BCST 236(DI), Z11, Z4
+	VPDPBUSD.BCST 228(DI)(DX*1), Z11, Z5
+	VPDPBUSD.BCST 232(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 236(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 228(DI)(DX*2), Z11, Z8
+	VPDPBUSD.BCST 232(DI)(DX*2), Z11, Z9
+	VPDPBUSD.BCST 236(DI)(DX*2), Z11, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z12
+	VPDPBUSD.BCST 244(DI), Z12, Z2
+	VPDPBUSD.BCST 248(DI), Z12, Z3
+	VPDPBUSD.BCST 252(DI), Z12, Z4
+	VPDPBUSD.BCST 244(DI)(DX*1), Z12, Z5
+	VPDPBUSD.BCST 248(DI)(DX*1), Z12, Z6
+	VPDPBUSD.BCST 252(DI)(DX*1), Z12, Z7
+	VPDPBUSD.BCST 244(DI)(DX*2), Z12, Z8
+	VPDPBUSD.BCST 248(DI)(DX*2), Z12, Z9
+	VPDPBUSD.BCST 252(DI)(DX*2), Z12, Z10
+	ADDQ          $+256, DI
+	ADDQ          $+256, R8
+	ADDQ          $+32, R9
+	SUBQ          $+64, R10
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X11
+	VPBROADCASTD  X11, Z11
+	VMOVAPS       Z11, Z11
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z11
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X12
+	VPBROADCASTD  X12, Z12
+	VPANDD        Z12, Z11, Z12
+	VBROADCASTSS  most+64(FP), Z13
+	VCMPPS        $0x1e, Z13, Z12, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X12
+	VPBROADCASTD X12, Z12
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z12, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z3
+	MOVL         $0x41000000, R10
+	VMOVD        R10, X4
+	VPBROADCASTD X4, Z4
+	VADDPS       Z4, Z3, Z3
+	VSCALEFPS    Z3, Z2, Z2
+	VMULPS       Z11, Z2, Z2
+	VMOVUPS      Z2, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z7, Z12, Z5
+	VMULPS.BCST  16(DI)(DX*1), Z5, Z5
+	VBROADCASTSS 20(DI)(DX*1), Z2
+	MOVL         $0x41000000, R10
+	VMOVD        R10, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z5, Z5
+	VMULPS       Z11, Z5, Z5
+	VMOVUPS      Z5, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z8, Z8
+	VCVTDQ2PS    Z10, Z10
+	VCVTDQ2PS    Z8, Z8
+	VFMADD231PS  Z10, Z12, Z8
+	VMULPS.BCST  16(DI)(DX*2), Z8, Z8
+	VBROADCASTSS 20(DI)(DX*2), Z2
+	MOVL         $0x41000000, DX
+	VMOVD        DX, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z8, Z8
+	VMULPS       Z11, Z8, Z8
+	VMOVUPS      Z8, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales20
+	ADDQ         $+64, scales+56(FP)
+
+scales20:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead21done
+
+ahead21:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead21fewer
+
+ahead21four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead21four
+
+ahead21fewer:
+	ADDQ $+4, CX
+	JZ   ahead21touched
+
+ahead21one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead21one
+
+ahead21touched:
+	TESTQ SI, SI
+	JNZ   ahead21done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead21row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead21done
+
+ahead21row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead21
+
+ahead21done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores3I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores3I4x4VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD 4(DI)(DX*1), Z5
+	VPBROADCASTD 8(DI)(DX*1), Z6
+	VPBROADCASTD 12(DI)(DX*1), Z7
+	VPBROADCASTD 4(DI)(DX*2), Z8
+	VPBROADCASTD 8(DI)(DX*2), Z9
+	VPBROADCASTD 12(DI)(DX*2), Z10
+	VPBROADCASTD 4(R8)(DX*2), Z11
+	VPBROADCASTD 8(R8)(DX*2), Z12
+	VPBROADCASTD 12(R8)(DX*2), Z13
+	ADDQ         $+64, DI
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead22done
+
+ahead22:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead22fewer
+
+ahead22four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead22four
+
+ahead22fewer:
+	ADDQ $+4, R14
+	JZ   ahead22touched
+
+ahead22one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead22one
+
+ahead22touched:
+	TESTQ SI, SI
+	JNZ   ahead22done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead22row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead22done
+
+ahead22row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead22
+
+ahead22done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	SHRQ $0x01, R14
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
 	VPUNPCKLDQ    Z15, Z14, Z18
 	VPUNPCKHDQ    Z15, Z14, Z19
 	VPUNPCKLDQ    Z17, Z16, Z15
@@ -7134,22 +3800,22 @@ touched:
 	VPUNPCKHQDQ   Z15, Z18, Z15
 	VPUNPCKLQDQ   Z17, Z19, Z16
 	VPUNPCKHQDQ   Z17, Z19, Z17
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y19
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y20
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y21
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y19
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z19, Z19
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y20
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z20, Z20
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y21
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z21, Z21
 	VPUNPCKLDQ    Z19, Z18, Z22
 	VPUNPCKHDQ    Z19, Z18, Z23
 	VPUNPCKLDQ    Z21, Z20, Z19
@@ -7162,310 +3828,1260 @@ touched:
 	VPSRLW        $0x04, Z22, Z23
 	VMOVDQA64     Z22, Z22
 	VPTERNLOGD    $0x28, Z1, Z0, Z22
-	VPDPBUSD.BCST (R8), Z22, Z2
-	VPDPBUSD.BCST 4(R8), Z22, Z3
-	VPDPBUSD.BCST 8(R8), Z22, Z4
-	VPDPBUSD.BCST 12(R8), Z22, Z5
-	VPDPBUSD.BCST (R8)(DI*1), Z22, Z6
-	VPDPBUSD.BCST 4(R8)(DI*1), Z22, Z7
-	VPDPBUSD.BCST 8(R8)(DI*1), Z22, Z8
-	VPDPBUSD.BCST 12(R8)(DI*1), Z22, Z9
-	VPDPBUSD.BCST (R8)(DI*2), Z22, Z10
-	VPDPBUSD.BCST 4(R8)(DI*2), Z22, Z11
-	VPDPBUSD.BCST 8(R8)(DI*2), Z22, Z12
-	VPDPBUSD.BCST 12(R8)(DI*2), Z22, Z13
+	VPDPBUSD.BCST 4(DI), Z22, Z2
+	VPDPBUSD.BCST 8(DI), Z22, Z3
+	VPDPBUSD.BCST 12(DI), Z22, Z4
+	VPDPBUSD.BCST 4(DI)(DX*1), Z22, Z5
+	VPDPBUSD.BCST 8(DI)(DX*1), Z22, Z6
+	VPDPBUSD.BCST 12(DI)(DX*1), Z22, Z7
+	VPDPBUSD.BCST 4(DI)(DX*2), Z22, Z8
+	VPDPBUSD.BCST 8(DI)(DX*2), Z22, Z9
+	VPDPBUSD.BCST 12(DI)(DX*2), Z22, Z10
+	VPDPBUSD.BCST 4(R8)(DX*2), Z22, Z11
+	VPDPBUSD.BCST 8(R8)(DX*2), Z22, Z12
+	VPDPBUSD.BCST 12(R8)(DX*2), Z22, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z23
-	VPDPBUSD.BCST 16(R8), Z23, Z2
-	VPDPBUSD.BCST 20(R8), Z23, Z3
-	VPDPBUSD.BCST 24(R8), Z23, Z4
-	VPDPBUSD.BCST 28(R8), Z23, Z5
-	VPDPBUSD.BCST 16(R8)(DI*1), Z23, Z6
-	VPDPBUSD.BCST 20(R8)(DI*1), Z23, Z7
-	VPDPBUSD.BCST 24(R8)(DI*1), Z23, Z8
-	VPDPBUSD.BCST 28(R8)(DI*1), Z23, Z9
-	VPDPBUSD.BCST 16(R8)(DI*2), Z23, Z10
-	VPDPBUSD.BCST 20(R8)(DI*2), Z23, Z11
-	VPDPBUSD.BCST 24(R8)(DI*2), Z23, Z12
-	VPDPBUSD.BCST 28(R8)(DI*2), Z23, Z13
+	VPDPBUSD.BCST 20(DI), Z23, Z2
+	VPDPBUSD.BCST 24(DI), Z23, Z3
+	VPDPBUSD.BCST 28(DI), Z23, Z4
+	VPDPBUSD.BCST 20(DI)(DX*1), Z23, Z5
+	VPDPBUSD.BCST 24(DI)(DX*1), Z23, Z6
+	VPDPBUSD.BCST 28(DI)(DX*1), Z23, Z7
+	VPDPBUSD.BCST 20(DI)(DX*2), Z23, Z8
+	VPDPBUSD.BCST 24(DI)(DX*2), Z23, Z9
+	VPDPBUSD.BCST 28(DI)(DX*2), Z23, Z10
+	VPDPBUSD.BCST 20(R8)(DX*2), Z23, Z11
+	VPDPBUSD.BCST 24(R8)(DX*2), Z23, Z12
+	VPDPBUSD.BCST 28(R8)(DX*2), Z23, Z13
 	VSHUFI32X4    $0xdd, Z18, Z14, Z14
 	VPSRLW        $0x04, Z14, Z18
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 128(R8), Z14, Z2
-	VPDPBUSD.BCST 132(R8), Z14, Z3
-	VPDPBUSD.BCST 136(R8), Z14, Z4
-	VPDPBUSD.BCST 140(R8), Z14, Z5
-	VPDPBUSD.BCST 128(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 132(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 136(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 140(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 128(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 132(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 136(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 140(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 132(DI), Z14, Z2
+	VPDPBUSD.BCST 136(DI), Z14, Z3
+	VPDPBUSD.BCST 140(DI), Z14, Z4
+	VPDPBUSD.BCST 132(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 136(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 140(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 132(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 136(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 140(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 132(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 136(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 140(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 144(R8), Z18, Z2
-	VPDPBUSD.BCST 148(R8), Z18, Z3
-	VPDPBUSD.BCST 152(R8), Z18, Z4
-	VPDPBUSD.BCST 156(R8), Z18, Z5
-	VPDPBUSD.BCST 144(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 148(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 152(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 156(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 144(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 148(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 152(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 156(R8)(DI*2), Z18, Z13
+	VPDPBUSD.BCST 148(DI), Z18, Z2
+	VPDPBUSD.BCST 152(DI), Z18, Z3
+	VPDPBUSD.BCST 156(DI), Z18, Z4
+	VPDPBUSD.BCST 148(DI)(DX*1), Z18, Z5
+	VPDPBUSD.BCST 152(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 156(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 148(DI)(DX*2), Z18, Z8
+	VPDPBUSD.BCST 152(DI)(DX*2), Z18, Z9
+	VPDPBUSD.BCST 156(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 148(R8)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 152(R8)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 156(R8)(DX*2), Z18, Z13
 	VSHUFI32X4    $0x88, Z19, Z15, Z14
 	VPSRLW        $0x04, Z14, Z18
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 32(R8), Z14, Z2
-	VPDPBUSD.BCST 36(R8), Z14, Z3
-	VPDPBUSD.BCST 40(R8), Z14, Z4
-	VPDPBUSD.BCST 44(R8), Z14, Z5
-	VPDPBUSD.BCST 32(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 36(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 40(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 44(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 32(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 36(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 40(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 44(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 36(DI), Z14, Z2
+	VPDPBUSD.BCST 40(DI), Z14, Z3
+	VPDPBUSD.BCST 44(DI), Z14, Z4
+	VPDPBUSD.BCST 36(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 40(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 44(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 36(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 40(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 44(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 36(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 40(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 44(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 48(R8), Z18, Z2
-	VPDPBUSD.BCST 52(R8), Z18, Z3
-	VPDPBUSD.BCST 56(R8), Z18, Z4
-	VPDPBUSD.BCST 60(R8), Z18, Z5
-	VPDPBUSD.BCST 48(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 52(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 56(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 60(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 48(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 52(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 56(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 60(R8)(DI*2), Z18, Z13
+	VPDPBUSD.BCST 52(DI), Z18, Z2
+	VPDPBUSD.BCST 56(DI), Z18, Z3
+	VPDPBUSD.BCST 60(DI), Z18, Z4
+	VPDPBUSD.BCST 52(DI)(DX*1), Z18, Z5
+	VPDPBUSD.BCST 56(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 60(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 52(DI)(DX*2), Z18, Z8
+	VPDPBUSD.BCST 56(DI)(DX*2), Z18, Z9
+	VPDPBUSD.BCST 60(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 52(R8)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 56(R8)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 60(R8)(DX*2), Z18, Z13
 	VSHUFI32X4    $0xdd, Z19, Z15, Z14
 	VPSRLW        $0x04, Z14, Z15
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 160(R8), Z14, Z2
-	VPDPBUSD.BCST 164(R8), Z14, Z3
-	VPDPBUSD.BCST 168(R8), Z14, Z4
-	VPDPBUSD.BCST 172(R8), Z14, Z5
-	VPDPBUSD.BCST 160(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 164(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 168(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 172(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 160(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 164(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 168(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 172(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 164(DI), Z14, Z2
+	VPDPBUSD.BCST 168(DI), Z14, Z3
+	VPDPBUSD.BCST 172(DI), Z14, Z4
+	VPDPBUSD.BCST 164(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 168(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 172(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 164(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 168(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 172(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 164(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 168(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 172(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 176(R8), Z15, Z2
-	VPDPBUSD.BCST 180(R8), Z15, Z3
-	VPDPBUSD.BCST 184(R8), Z15, Z4
-	VPDPBUSD.BCST 188(R8), Z15, Z5
-	VPDPBUSD.BCST 176(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 180(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 184(R8)(DI*1), Z15, Z8
-	VPDPBUSD.BCST 188(R8)(DI*1), Z15, Z9
-	VPDPBUSD.BCST 176(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 180(R8)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 184(R8)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 188(R8)(DI*2), Z15, Z13
+	VPDPBUSD.BCST 180(DI), Z15, Z2
+	VPDPBUSD.BCST 184(DI), Z15, Z3
+	VPDPBUSD.BCST 188(DI), Z15, Z4
+	VPDPBUSD.BCST 180(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 184(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 188(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 180(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 184(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 188(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 180(R8)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 184(R8)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 188(R8)(DX*2), Z15, Z13
 	VSHUFI32X4    $0x88, Z20, Z16, Z14
 	VPSRLW        $0x04, Z14, Z15
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 64(R8), Z14, Z2
-	VPDPBUSD.BCST 68(R8), Z14, Z3
-	VPDPBUSD.BCST 72(R8), Z14, Z4
-	VPDPBUSD.BCST 76(R8), Z14, Z5
-	VPDPBUSD.BCST 64(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 68(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 72(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 76(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 64(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 68(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 72(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 76(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 68(DI), Z14, Z2
+	VPDPBUSD.BCST 72(DI), Z14, Z3
+	VPDPBUSD.BCST 76(DI), Z14, Z4
+	VPDPBUSD.BCST 68(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 72(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 76(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 68(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 72(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 76(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 68(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 72(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 76(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 80(R8), Z15, Z2
-	VPDPBUSD.BCST 84(R8), Z15, Z3
-	VPDPBUSD.BCST 88(R8), Z15, Z4
-	VPDPBUSD.BCST 92(R8), Z15, Z5
-	VPDPBUSD.BCST 80(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 84(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 88(R8)(DI*1), Z15, Z8
-	VPDPBUSD.BCST 92(R8)(DI*1), Z15, Z9
-	VPDPBUSD.BCST 80(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 84(R8)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 88(R8)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 92(R8)(DI*2), Z15, Z13
+	VPDPBUSD.BCST 84(DI), Z15, Z2
+	VPDPBUSD.BCST 88(DI), Z15, Z3
+	VPDPBUSD.BCST 92(DI), Z15, Z4
+	VPDPBUSD.BCST 84(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 88(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 92(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 84(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 88(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 92(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 84(R8)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 88(R8)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 92(R8)(DX*2), Z15, Z13
 	VSHUFI32X4    $0xdd, Z20, Z16, Z14
 	VPSRLW        $0x04, Z14, Z15
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 192(R8), Z14, Z2
-	VPDPBUSD.BCST 196(R8), Z14, Z3
-	VPDPBUSD.BCST 200(R8), Z14, Z4
-	VPDPBUSD.BCST 204(R8), Z14, Z5
-	VPDPBUSD.BCST 192(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 196(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 200(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 204(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 192(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 196(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 200(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 204(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 196(DI), Z14, Z2
+	VPDPBUSD.BCST 200(DI), Z14, Z3
+	VPDPBUSD.BCST 204(DI), Z14, Z4
+	VPDPBUSD.BCST 196(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 200(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 204(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 196(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 200(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 204(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 196(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 200(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 204(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 208(R8), Z15, Z2
-	VPDPBUSD.BCST 212(R8), Z15, Z3
-	VPDPBUSD.BCST 216(R8), Z15, Z4
-	VPDPBUSD.BCST 220(R8), Z15, Z5
-	VPDPBUSD.BCST 208(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 212(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 216(R8)(DI*1), Z15, Z8
-	VPDPBUSD.BCST 220(R8)(DI*1), Z15, Z9
-	VPDPBUSD.BCST 208(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 212(R8)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 216(R8)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 220(R8)(DI*2), Z15, Z13
+	VPDPBUSD.BCST 212(DI), Z15, Z2
+	VPDPBUSD.BCST 216(DI), Z15, Z3
+	VPDPBUSD.BCST 220(DI), Z15, Z4
+	VPDPBUSD.BCST 212(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 216(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 220(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 212(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 216(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 220(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 212(R8)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 216(R8)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 220(R8)(DX*2), Z15, Z13
 	VSHUFI32X4    $0x88, Z21, Z17, Z14
 	VPSRLW        $0x04, Z14, Z15
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 96(R8), Z14, Z2
-	VPDPBUSD.BCST 100(R8), Z14, Z3
-	VPDPBUSD.BCST 104(R8), Z14, Z4
-	VPDPBUSD.BCST 108(R8), Z14, Z5
-	VPDPBUSD.BCST 96(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 100(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 104(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 108(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 96(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 100(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 104(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 108(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 100(DI), Z14, Z2
+	VPDPBUSD.BCST 104(DI), Z14, Z3
+	VPDPBUSD.BCST 108(DI), Z14, Z4
+	VPDPBUSD.BCST 100(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 104(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 108(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 100(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 104(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 108(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 100(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 104(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 108(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 112(R8), Z15, Z2
-	VPDPBUSD.BCST 116(R8), Z15, Z3
-	VPDPBUSD.BCST 120(R8), Z15, Z4
-	VPDPBUSD.BCST 124(R8), Z15, Z5
-	VPDPBUSD.BCST 112(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 116(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 120(R8)(DI*1), Z15, Z8
-	VPDPBUSD.BCST 124(R8)(DI*1), Z15, Z9
-	VPDPBUSD.BCST 112(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 116(R8)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 120(R8)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 124(R8)(DI*2), Z15, Z13
+	VPDPBUSD.BCST 116(DI), Z15, Z2
+	VPDPBUSD.BCST 120(DI), Z15, Z3
+	VPDPBUSD.BCST 124(DI), Z15, Z4
+	VPDPBUSD.BCST 116(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 120(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 124(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 116(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 120(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 124(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 116(R8)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 120(R8)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 124(R8)(DX*2), Z15, Z13
 	VSHUFI32X4    $0xdd, Z21, Z17, Z14
 	VPSRLW        $0x04, Z14, Z15
 	VMOVDQA64     Z14, Z14
 	VPTERNLOGD    $0x28, Z1, Z0, Z14
-	VPDPBUSD.BCST 224(R8), Z14, Z2
-	VPDPBUSD.BCST 228(R8), Z14, Z3
-	VPDPBUSD.BCST 232(R8), Z14, Z4
-	VPDPBUSD.BCST 236(R8), Z14, Z5
-	VPDPBUSD.BCST 224(R8)(DI*1), Z14, Z6
-	VPDPBUSD.BCST 228(R8)(DI*1), Z14, Z7
-	VPDPBUSD.BCST 232(R8)(DI*1), Z14, Z8
-	VPDPBUSD.BCST 236(R8)(DI*1), Z14, Z9
-	VPDPBUSD.BCST 224(R8)(DI*2), Z14, Z10
-	VPDPBUSD.BCST 228(R8)(DI*2), Z14, Z11
-	VPDPBUSD.BCST 232(R8)(DI*2), Z14, Z12
-	VPDPBUSD.BCST 236(R8)(DI*2), Z14, Z13
+	VPDPBUSD.BCST 228(DI), Z14, Z2
+	VPDPBUSD.BCST 232(DI), Z14, Z3
+	VPDPBUSD.BCST 236(DI), Z14, Z4
+	VPDPBUSD.BCST 228(DI)(DX*1), Z14, Z5
+	VPDPBUSD.BCST 232(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 236(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 228(DI)(DX*2), Z14, Z8
+	VPDPBUSD.BCST 232(DI)(DX*2), Z14, Z9
+	VPDPBUSD.BCST 236(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 228(R8)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 232(R8)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 236(R8)(DX*2), Z14, Z13
 	VPTERNLOGD    $0x28, Z1, Z0, Z15
-	VPDPBUSD.BCST 240(R8), Z15, Z2
-	VPDPBUSD.BCST 244(R8), Z15, Z3
-	VPDPBUSD.BCST 248(R8), Z15, Z4
-	VPDPBUSD.BCST 252(R8), Z15, Z5
-	VPDPBUSD.BCST 240(R8)(DI*1), Z15, Z6
-	VPDPBUSD.BCST 244(R8)(DI*1), Z15, Z7
-	VPDPBUSD.BCST 248(R8)(DI*1), Z15, Z8
-	VPDPBUSD.BCST 252(R8)(DI*1), Z15, Z9
-	VPDPBUSD.BCST 240(R8)(DI*2), Z15, Z10
-	VPDPBUSD.BCST 244(R8)(DI*2), Z15, Z11
-	VPDPBUSD.BCST 248(R8)(DI*2), Z15, Z12
-	VPDPBUSD.BCST 252(R8)(DI*2), Z15, Z13
+	VPDPBUSD.BCST 244(DI), Z15, Z2
+	VPDPBUSD.BCST 248(DI), Z15, Z3
+	VPDPBUSD.BCST 252(DI), Z15, Z4
+	VPDPBUSD.BCST 244(DI)(DX*1), Z15, Z5
+	VPDPBUSD.BCST 248(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 252(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 244(DI)(DX*2), Z15, Z8
+	VPDPBUSD.BCST 248(DI)(DX*2), Z15, Z9
+	VPDPBUSD.BCST 252(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 244(R8)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 248(R8)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 252(R8)(DX*2), Z15, Z13
+	ADDQ          $+256, DI
 	ADDQ          $+256, R8
-	ADDQ          $+256, R9
-	ADDQ          $+32, R10
-	SUBQ          $+64, R11
+	ADDQ          $+32, R9
+	SUBQ          $+64, R10
 	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z14
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X15
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X14
+	VPBROADCASTD  X14, Z14
+	VMOVAPS       Z14, Z14
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z14
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X15
 	VPBROADCASTD  X15, Z15
 	VPANDD        Z15, Z14, Z15
 	VBROADCASTSS  most+64(FP), Z16
-	VCMPPS        $0x1e, Z16, Z15, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R9
-	SHLQ          $0x02, R9
-	MOVQ          CX, R10
-	MOVL          $0x47800000, R11
-	VMOVD         R11, X15
-	VPBROADCASTD  X15, Z15
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z15, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z3
-	VSCALEFPS     Z3, Z2, Z2
-	VMULPS        Z14, Z2, Z2
-	VMOVUPS       Z2, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z9, Z9
-	VPADDD        Z9, Z8, Z8
-	VPSLLD        $0x08, Z7, Z7
-	VPADDD        Z7, Z6, Z6
-	VCVTDQ2PS     Z8, Z8
-	VCVTDQ2PS     Z6, Z6
-	VFMADD231PS   Z8, Z15, Z6
-	VMULPS.BCST   16(R8)(DI*1), Z6, Z6
-	VBROADCASTSS  20(R8)(DI*1), Z2
-	VSCALEFPS     Z2, Z6, Z6
-	VMULPS        Z14, Z6, Z6
-	VMOVUPS       Z6, K1, (R10)
-	ADDQ          R9, R10
-	VPSLLD        $0x08, Z13, Z13
-	VPADDD        Z13, Z12, Z12
-	VPSLLD        $0x08, Z11, Z11
-	VPADDD        Z11, Z10, Z10
-	VCVTDQ2PS     Z12, Z12
-	VCVTDQ2PS     Z10, Z10
-	VFMADD231PS   Z12, Z15, Z10
-	VMULPS.BCST   16(R8)(DI*2), Z10, Z10
-	VBROADCASTSS  20(R8)(DI*2), Z2
-	VSCALEFPS     Z2, Z10, Z10
-	VMULPS        Z14, Z10, Z10
-	VMOVUPS       Z10, K1, (R10)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead30done
+	VCMPPS        $0x1e, Z16, Z15, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         CX, R10
+	MOVL         $0x47800000, R11
+	VMOVD        R11, X15
+	VPBROADCASTD X15, Z15
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z15, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z3
+	MOVL         $0x41000000, R11
+	VMOVD        R11, X4
+	VPBROADCASTD X4, Z4
+	VADDPS       Z4, Z3, Z3
+	VSCALEFPS    Z3, Z2, Z2
+	VMULPS       Z14, Z2, Z2
+	VMOVUPS      Z2, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z7, Z15, Z5
+	VMULPS.BCST  16(DI)(DX*1), Z5, Z5
+	VBROADCASTSS 20(DI)(DX*1), Z2
+	MOVL         $0x41000000, R11
+	VMOVD        R11, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z5, Z5
+	VMULPS       Z14, Z5, Z5
+	VMOVUPS      Z5, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z8, Z8
+	VCVTDQ2PS    Z10, Z10
+	VCVTDQ2PS    Z8, Z8
+	VFMADD231PS  Z10, Z15, Z8
+	VMULPS.BCST  16(DI)(DX*2), Z8, Z8
+	VBROADCASTSS 20(DI)(DX*2), Z2
+	MOVL         $0x41000000, DI
+	VMOVD        DI, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z8, Z8
+	VMULPS       Z14, Z8, Z8
+	VMOVUPS      Z8, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z11, Z11
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z13, Z15, Z11
+	VMULPS.BCST  16(R8)(DX*2), Z11, Z11
+	VBROADCASTSS 20(R8)(DX*2), Z2
+	MOVL         $0x41000000, DX
+	VMOVD        DX, X3
+	VPBROADCASTD X3, Z3
+	VADDPS       Z3, Z2, Z2
+	VSCALEFPS    Z2, Z11, Z11
+	VMULPS       Z14, Z11, Z11
+	VMOVUPS      Z11, K1, (R10)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales23
+	ADDQ         $+64, scales+56(FP)
+
+scales23:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead24done
+
+ahead24:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, CX
+	JZ   ahead24touched
+
+ahead24one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ SI, SI
+	JNZ   ahead24done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead24done
+
+ahead24row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead24
+
+ahead24done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I8x1VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         DX, DX
+	VMOVD        DX, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD (DI), Z2
+	VPBROADCASTD 4(DI), Z3
+	VPBROADCASTD 8(DI), Z4
+	VPBROADCASTD 12(DI), Z5
+	VMOVDQA64    Z1, Z6
+	VMOVDQA64    Z1, Z7
+	VMOVDQA64    Z1, Z8
+	VMOVDQA64    Z1, Z1
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R8
+	XORQ         DX, DX
+	MOVQ         $+128, R9
+	XORQ         R10, R10
+
+step:
+	MOVQ  528(SP), R11
+	TESTQ R11, R11
+	JZ    ahead25done
+
+ahead25:
+	MOVQ    SI, R12
+	CMPQ    R11, R12
+	CMOVQCS R11, R12
+	SUBQ    R12, SI
+	SUBQ    R12, R11
+	SUBQ    $+4, R12
+	JCS     ahead25fewer
+
+ahead25four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead25four
+
+ahead25fewer:
+	ADDQ $+4, R12
+	JZ   ahead25touched
+
+ahead25one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R12
+	JNZ        ahead25one
+
+ahead25touched:
+	TESTQ SI, SI
+	JNZ   ahead25done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead25done
+
+ahead25row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R11, R11
+	JNZ   ahead25
+
+ahead25done:
+	MOVQ dim+24(FP), R12
+	LEAQ 512(SP), R11
+	SUBQ AX, R11
+	CMPQ R9, R11
+	JGE  touched
+	MOVQ $+8, R11
+
+touch:
+	MOVQ       (AX)(R9*1), R13
+	PREFETCHT0 (R13)(R10*1)
+	ADDQ       $+64, R10
+	CMPQ       R10, R12
+	JLT        touchedLine
+	XORQ       R10, R10
+	ADDQ       $+8, R9
+
+touchedLine:
+	DECQ R11
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R11
+	VMOVDQU32     (R11)(DX*1), Y9
+	MOVQ          32(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z9, Z9
+	MOVQ          8(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y10
+	MOVQ          40(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z10, Z10
+	MOVQ          16(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y11
+	MOVQ          48(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z11, Z11
+	MOVQ          24(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y12
+	MOVQ          56(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z12, Z12
+	VPUNPCKLDQ    Z10, Z9, Z13
+	VPUNPCKHDQ    Z10, Z9, Z14
+	VPUNPCKLDQ    Z12, Z11, Z10
+	VPUNPCKHDQ    Z12, Z11, Z12
+	VPUNPCKLQDQ   Z10, Z13, Z9
+	VPUNPCKHQDQ   Z10, Z13, Z10
+	VPUNPCKLQDQ   Z12, Z14, Z11
+	VPUNPCKHQDQ   Z12, Z14, Z12
+	MOVQ          64(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y13
+	MOVQ          96(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z13, Z13
+	MOVQ          72(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y14
+	MOVQ          104(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z14, Z14
+	MOVQ          80(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y15
+	MOVQ          112(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z15, Z15
+	MOVQ          88(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y16
+	MOVQ          120(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z16, Z16
+	VPUNPCKLDQ    Z14, Z13, Z17
+	VPUNPCKHDQ    Z14, Z13, Z18
+	VPUNPCKLDQ    Z16, Z15, Z14
+	VPUNPCKHDQ    Z16, Z15, Z16
+	VPUNPCKLQDQ   Z14, Z17, Z13
+	VPUNPCKHQDQ   Z14, Z17, Z14
+	VPUNPCKLQDQ   Z16, Z18, Z15
+	VPUNPCKHQDQ   Z16, Z18, Z16
+	VSHUFI32X4    $0x88, Z13, Z9, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST (DI), Z17, Z2
+	VPDPBUSD.BCST 4(DI), Z17, Z3
+	VPDPBUSD.BCST 8(DI), Z17, Z4
+	VPDPBUSD.BCST 12(DI), Z17, Z5
+	VSHUFI32X4    $0xdd, Z13, Z9, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 64(DI), Z9, Z2
+	VPDPBUSD.BCST 68(DI), Z9, Z3
+	VPDPBUSD.BCST 72(DI), Z9, Z4
+	VPDPBUSD.BCST 76(DI), Z9, Z5
+	VSHUFI32X4    $0x88, Z14, Z10, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 16(DI), Z9, Z6
+	VPDPBUSD.BCST 20(DI), Z9, Z7
+	VPDPBUSD.BCST 24(DI), Z9, Z8
+	VPDPBUSD.BCST 28(DI), Z9, Z1
+	VSHUFI32X4    $0xdd, Z14, Z10, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 80(DI), Z9, Z6
+	VPDPBUSD.BCST 84(DI), Z9, Z7
+	VPDPBUSD.BCST 88(DI), Z9, Z8
+	VPDPBUSD.BCST 92(DI), Z9, Z1
+	VSHUFI32X4    $0x88, Z15, Z11, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 32(DI), Z9, Z2
+	VPDPBUSD.BCST 36(DI), Z9, Z3
+	VPDPBUSD.BCST 40(DI), Z9, Z4
+	VPDPBUSD.BCST 44(DI), Z9, Z5
+	VSHUFI32X4    $0xdd, Z15, Z11, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 96(DI), Z9, Z2
+	VPDPBUSD.BCST 100(DI), Z9, Z3
+	VPDPBUSD.BCST 104(DI), Z9, Z4
+	VPDPBUSD.BCST 108(DI), Z9, Z5
+	VSHUFI32X4    $0x88, Z16, Z12, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 48(DI), Z9, Z6
+	VPDPBUSD.BCST 52(DI), Z9, Z7
+	VPDPBUSD.BCST 56(DI), Z9, Z8
+	VPDPBUSD.BCST 60(DI), Z9, Z1
+	VSHUFI32X4    $0xdd, Z16, Z12, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 112(DI), Z9, Z6
+	VPDPBUSD.BCST 116(DI), Z9, Z7
+	VPDPBUSD.BCST 120(DI), Z9, Z8
+	VPDPBUSD.BCST 124(DI), Z9, Z1
+	ADDQ          $+128, DI
+	ADDQ          $+32, DX
+	SUBQ          $+32, R8
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X9
+	VPBROADCASTD  X9, Z9
+	VMOVAPS       Z9, Z9
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z9
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X10
+	VPBROADCASTD  X10, Z10
+	VPANDD        Z10, Z9, Z10
+	VBROADCASTSS  most+64(FP), Z11
+	VCMPPS        $0x1e, Z11, Z10, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         CX, DX
+	MOVL         $0x47800000, R8
+	VMOVD        R8, X10
+	VPBROADCASTD X10, Z10
+	VPADDD       Z6, Z2, Z2
+	VPADDD       Z7, Z3, Z3
+	VPADDD       Z8, Z4, Z4
+	VPADDD       Z1, Z5, Z5
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z10, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z1
+	VSCALEFPS    Z1, Z2, Z2
+	VMULPS       Z9, Z2, Z2
+	VMOVUPS      Z2, K1, (DX)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales26
+	ADDQ         $+64, scales+56(FP)
+
+scales26:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead27done
+
+ahead27:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead27fewer
+
+ahead27four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead27four
+
+ahead27fewer:
+	ADDQ $+4, CX
+	JZ   ahead27touched
+
+ahead27one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead27one
+
+ahead27touched:
+	TESTQ SI, SI
+	JNZ   ahead27done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead27row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead27done
+
+ahead27row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead27
+
+ahead27done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I8x2VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         R8, R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD (DI), Z1
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD (DI)(DX*1), Z5
+	VPBROADCASTD 4(DI)(DX*1), Z6
+	VPBROADCASTD 8(DI)(DX*1), Z7
+	VPBROADCASTD 12(DI)(DX*1), Z8
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R9
+	XORQ         R8, R8
+	MOVQ         $+128, R10
+	XORQ         R11, R11
+
+step:
+	MOVQ  528(SP), R12
+	TESTQ R12, R12
+	JZ    ahead28done
+
+ahead28:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, R13
+	JZ   ahead28touched
+
+ahead28one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ SI, SI
+	JNZ   ahead28done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead28done
+
+ahead28row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead28
+
+ahead28done:
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(R8*1), Y9
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z9, Z9
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y10
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z10, Z10
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y11
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z11, Z11
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y12
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z12, Z12
+	VPUNPCKLDQ    Z10, Z9, Z13
+	VPUNPCKHDQ    Z10, Z9, Z14
+	VPUNPCKLDQ    Z12, Z11, Z10
+	VPUNPCKHDQ    Z12, Z11, Z12
+	VPUNPCKLQDQ   Z10, Z13, Z9
+	VPUNPCKHQDQ   Z10, Z13, Z10
+	VPUNPCKLQDQ   Z12, Z14, Z11
+	VPUNPCKHQDQ   Z12, Z14, Z12
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y13
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z13, Z13
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y14
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z14, Z14
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y15
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z15, Z15
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y16
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z16, Z16
+	VPUNPCKLDQ    Z14, Z13, Z17
+	VPUNPCKHDQ    Z14, Z13, Z18
+	VPUNPCKLDQ    Z16, Z15, Z14
+	VPUNPCKHDQ    Z16, Z15, Z16
+	VPUNPCKLQDQ   Z14, Z17, Z13
+	VPUNPCKHQDQ   Z14, Z17, Z14
+	VPUNPCKLQDQ   Z16, Z18, Z15
+	VPUNPCKHQDQ   Z16, Z18, Z16
+	VSHUFI32X4    $0x88, Z13, Z9, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST (DI), Z17, Z1
+	VPDPBUSD.BCST 4(DI), Z17, Z2
+	VPDPBUSD.BCST 8(DI), Z17, Z3
+	VPDPBUSD.BCST 12(DI), Z17, Z4
+	VPDPBUSD.BCST (DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 4(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 8(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 12(DI)(DX*1), Z17, Z8
+	VSHUFI32X4    $0xdd, Z13, Z9, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 64(DI), Z9, Z1
+	VPDPBUSD.BCST 68(DI), Z9, Z2
+	VPDPBUSD.BCST 72(DI), Z9, Z3
+	VPDPBUSD.BCST 76(DI), Z9, Z4
+	VPDPBUSD.BCST 64(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 68(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 72(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 76(DI)(DX*1), Z9, Z8
+	VSHUFI32X4    $0x88, Z14, Z10, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 16(DI), Z9, Z1
+	VPDPBUSD.BCST 20(DI), Z9, Z2
+	VPDPBUSD.BCST 24(DI), Z9, Z3
+	VPDPBUSD.BCST 28(DI), Z9, Z4
+	VPDPBUSD.BCST 16(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 20(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 24(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 28(DI)(DX*1), Z9, Z8
+	VSHUFI32X4    $0xdd, Z14, Z10, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 80(DI), Z9, Z1
+	VPDPBUSD.BCST 84(DI), Z9, Z2
+	VPDPBUSD.BCST 88(DI), Z9, Z3
+	VPDPBUSD.BCST 92(DI), Z9, Z4
+	VPDPBUSD.BCST 80(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 84(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 88(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 92(DI)(DX*1), Z9, Z8
+	VSHUFI32X4    $0x88, Z15, Z11, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 32(DI), Z9, Z1
+	VPDPBUSD.BCST 36(DI), Z9, Z2
+	VPDPBUSD.BCST 40(DI), Z9, Z3
+	VPDPBUSD.BCST 44(DI), Z9, Z4
+	VPDPBUSD.BCST 32(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 36(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 40(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 44(DI)(DX*1), Z9, Z8
+	VSHUFI32X4    $0xdd, Z15, Z11, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 96(DI), Z9, Z1
+	VPDPBUSD.BCST 100(DI), Z9, Z2
+	VPDPBUSD.BCST 104(DI), Z9, Z3
+	VPDPBUSD.BCST 108(DI), Z9, Z4
+	VPDPBUSD.BCST 96(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 100(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 104(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 108(DI)(DX*1), Z9, Z8
+	VSHUFI32X4    $0x88, Z16, Z12, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 48(DI), Z9, Z1
+	VPDPBUSD.BCST 52(DI), Z9, Z2
+	VPDPBUSD.BCST 56(DI), Z9, Z3
+	VPDPBUSD.BCST 60(DI), Z9, Z4
+	VPDPBUSD.BCST 48(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 52(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 56(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 60(DI)(DX*1), Z9, Z8
+	VSHUFI32X4    $0xdd, Z16, Z12, Z9
+	VPXORD        Z0, Z9, Z9
+	VPDPBUSD.BCST 112(DI), Z9, Z1
+	VPDPBUSD.BCST 116(DI), Z9, Z2
+	VPDPBUSD.BCST 120(DI), Z9, Z3
+	VPDPBUSD.BCST 124(DI), Z9, Z4
+	VPDPBUSD.BCST 112(DI)(DX*1), Z9, Z5
+	VPDPBUSD.BCST 116(DI)(DX*1), Z9, Z6
+	VPDPBUSD.BCST 120(DI)(DX*1), Z9, Z7
+	VPDPBUSD.BCST 124(DI)(DX*1), Z9, Z8
+	ADDQ          $+128, DI
+	ADDQ          $+32, R8
+	SUBQ          $+32, R9
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X9
+	VPBROADCASTD  X9, Z9
+	VMOVAPS       Z9, Z9
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z9
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X10
+	VPBROADCASTD  X10, Z10
+	VPANDD        Z10, Z9, Z10
+	VBROADCASTSS  most+64(FP), Z11
+	VCMPPS        $0x1e, Z11, Z10, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X10
+	VPBROADCASTD X10, Z10
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z3, Z3
+	VPSLLD       $0x08, Z2, Z2
+	VPADDD       Z2, Z1, Z1
+	VCVTDQ2PS    Z3, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z3, Z10, Z1
+	VMULPS.BCST  16(DI), Z1, Z1
+	VBROADCASTSS 20(DI), Z2
+	VSCALEFPS    Z2, Z1, Z1
+	VMULPS       Z9, Z1, Z1
+	VMOVUPS      Z1, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z7, Z7
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z7, Z10, Z5
+	VMULPS.BCST  16(DI)(DX*1), Z5, Z5
+	VBROADCASTSS 20(DI)(DX*1), Z1
+	VSCALEFPS    Z1, Z5, Z5
+	VMULPS       Z9, Z5, Z5
+	VMOVUPS      Z5, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales29
+	ADDQ         $+64, scales+56(FP)
+
+scales29:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead30done
 
 ahead30:
 	MOVQ    SI, CX
@@ -7515,98 +5131,45 @@ ahead30row:
 	JNZ   ahead30
 
 ahead30done:
-	KORTESTW K2, K2
-	SETNE    AL
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
 	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
+	MOVQ AX, left+104(FP)
 	RET
 
-// func integerScores4I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x4VNNI(SB), $536-105
-	MOVQ         off+40(FP), AX
-	MOVQ         keys+48(FP), CX
-	MOVQ         k+32(FP), DX
-	VPBROADCASTQ DX, Z0
-	VPBROADCASTQ -8(AX)(CX*8), Z1
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    (AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, (SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    64(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 64(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    128(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 128(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    192(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 192(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    256(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 256(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    320(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 320(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z2
-	VMOVDQU64    384(AX), K1, Z2
-	VPADDQ       Z0, Z2, Z2
-	VMOVDQU64    Z2, 384(SP)
-	KMOVB        DX, K1
-	SHRQ         $0x08, DX
-	VMOVDQA64    Z1, Z1
-	VMOVDQU64    448(AX), K1, Z1
-	VPADDQ       Z0, Z1, Z1
-	VMOVDQU64    Z1, 448(SP)
-	MOVQ         keys+48(FP), CX
-	MOVQ         dim+24(FP), AX
-	ADDQ         $+15, CX
-	SHRQ         $0x04, CX
-	SHRQ         $0x06, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 528(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+80(FP), DX
-	MOVQ         aheadLines+96(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 520(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 520(SP)
-	IMULQ        AX, SI
+// func integerScores4I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I8x3VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
@@ -7619,62 +5182,110 @@ nothingAhead:
 	MOVL         $0x80808080, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         $0x88888888, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Z1
-	KXORW        K2, K2, K2
-	LEAQ         (SP), AX
 	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
 
 block:
-	MOVQ         dim+24(FP), DI
-	ADDQ         $+16, DI
-	MOVQ         q+16(FP), R8
-	MOVQ         DI, DI
-	SHLQ         $0x02, DI
-	LEAQ         (R8)(DI*1), R9
-	XORL         R10, R10
-	VMOVD        R10, X2
-	VPBROADCASTD X2, Z2
-	VPBROADCASTD (R8), Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTD 8(R8), Z4
-	VPBROADCASTD 12(R8), Z5
-	VPBROADCASTD (R8)(DI*1), Z6
-	VPBROADCASTD 4(R8)(DI*1), Z7
-	VPBROADCASTD 8(R8)(DI*1), Z8
-	VPBROADCASTD 12(R8)(DI*1), Z9
-	VPBROADCASTD (R8)(DI*2), Z10
-	VPBROADCASTD 4(R8)(DI*2), Z11
-	VPBROADCASTD 8(R8)(DI*2), Z12
-	VPBROADCASTD 12(R8)(DI*2), Z13
-	VPBROADCASTD (R9)(DI*2), Z14
-	VPBROADCASTD 4(R9)(DI*2), Z15
-	VPBROADCASTD 8(R9)(DI*2), Z16
-	VPBROADCASTD 12(R9)(DI*2), Z17
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD (DI), Z1
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD (DI)(DX*1), Z5
+	VPBROADCASTD 4(DI)(DX*1), Z6
+	VPBROADCASTD 8(DI)(DX*1), Z7
+	VPBROADCASTD 12(DI)(DX*1), Z8
+	VPBROADCASTD (DI)(DX*2), Z9
+	VPBROADCASTD 4(DI)(DX*2), Z10
+	VPBROADCASTD 8(DI)(DX*2), Z11
+	VPBROADCASTD 12(DI)(DX*2), Z12
+	ADDQ         $+64, DI
 	ADDQ         $+64, R8
-	ADDQ         $+64, R9
-	MOVQ         dim+24(FP), R11
-	XORQ         R10, R10
-	MOVQ         $+128, R12
-	XORQ         R13, R13
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R14
-	TESTQ R14, R14
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
 	JZ    ahead31done
 
 ahead31:
-	MOVQ    SI, R15
-	CMPQ    R14, R15
-	CMOVQCS R14, R15
-	SUBQ    R15, SI
-	SUBQ    R15, R14
-	SUBQ    $+4, R15
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
 	JCS     ahead31fewer
 
 ahead31four:
@@ -7683,17 +5294,17 @@ ahead31four:
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
-	SUBQ       $+4, R15
+	SUBQ       $+4, R14
 	JCC        ahead31four
 
 ahead31fewer:
-	ADDQ $+4, R15
+	ADDQ $+4, R14
 	JZ   ahead31touched
 
 ahead31one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       R15
+	DECQ       R14
 	JNZ        ahead31one
 
 ahead31touched:
@@ -7712,48 +5323,2242 @@ ahead31row:
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
-	TESTQ R14, R14
+	TESTQ R13, R13
 	JNZ   ahead31
 
 ahead31done:
-	MOVQ dim+24(FP), R15
-	LEAQ 512(SP), R14
-	SUBQ AX, R14
-	CMPQ R12, R14
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
 	JGE  touched
-	SHRQ $0x01, R15
-	MOVQ $+8, R14
+	MOVQ $+8, R13
 
 touch:
-	MOVQ       (AX)(R12*1), BP
-	PREFETCHT0 (BP)(R13*1)
-	ADDQ       $+64, R13
-	CMPQ       R13, R15
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
 	JLT        touchedLine
-	XORQ       R13, R13
-	ADDQ       $+8, R12
+	XORQ       R12, R12
+	ADDQ       $+8, R11
 
 touchedLine:
-	DECQ R14
+	DECQ R13
 	JNZ  touch
 
 touched:
-	MOVQ          (AX), R14
-	VMOVDQU32     (R14)(R10*1), Y18
-	MOVQ          32(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
-	MOVQ          8(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y19
-	MOVQ          40(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
-	MOVQ          16(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y20
-	MOVQ          48(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
-	MOVQ          24(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y21
-	MOVQ          56(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
+	VPUNPCKLDQ    Z14, Z13, Z17
+	VPUNPCKHDQ    Z14, Z13, Z18
+	VPUNPCKLDQ    Z16, Z15, Z14
+	VPUNPCKHDQ    Z16, Z15, Z16
+	VPUNPCKLQDQ   Z14, Z17, Z13
+	VPUNPCKHQDQ   Z14, Z17, Z14
+	VPUNPCKLQDQ   Z16, Z18, Z15
+	VPUNPCKHQDQ   Z16, Z18, Z16
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y19
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z19, Z19
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y20
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z20, Z20
+	VPUNPCKLDQ    Z18, Z17, Z21
+	VPUNPCKHDQ    Z18, Z17, Z22
+	VPUNPCKLDQ    Z20, Z19, Z18
+	VPUNPCKHDQ    Z20, Z19, Z20
+	VPUNPCKLQDQ   Z18, Z21, Z17
+	VPUNPCKHQDQ   Z18, Z21, Z18
+	VPUNPCKLQDQ   Z20, Z22, Z19
+	VPUNPCKHQDQ   Z20, Z22, Z20
+	VSHUFI32X4    $0x88, Z17, Z13, Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD.BCST (DI), Z21, Z1
+	VPDPBUSD.BCST 4(DI), Z21, Z2
+	VPDPBUSD.BCST 8(DI), Z21, Z3
+	VPDPBUSD.BCST 12(DI), Z21, Z4
+	VPDPBUSD.BCST (DI)(DX*1), Z21, Z5
+	VPDPBUSD.BCST 4(DI)(DX*1), Z21, Z6
+	VPDPBUSD.BCST 8(DI)(DX*1), Z21, Z7
+	VPDPBUSD.BCST 12(DI)(DX*1), Z21, Z8
+	VPDPBUSD.BCST (DI)(DX*2), Z21, Z9
+	VPDPBUSD.BCST 4(DI)(DX*2), Z21, Z10
+	VPDPBUSD.BCST 8(DI)(DX*2), Z21, Z11
+	VPDPBUSD.BCST 12(DI)(DX*2), Z21, Z12
+	VSHUFI32X4    $0xdd, Z17, Z13, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 64(DI), Z13, Z1
+	VPDPBUSD.BCST 68(DI), Z13, Z2
+	VPDPBUSD.BCST 72(DI), Z13, Z3
+	VPDPBUSD.BCST 76(DI), Z13, Z4
+	VPDPBUSD.BCST 64(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 68(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 72(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 76(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 64(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 68(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 72(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 76(DI)(DX*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z18, Z14, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 16(DI), Z13, Z1
+	VPDPBUSD.BCST 20(DI), Z13, Z2
+	VPDPBUSD.BCST 24(DI), Z13, Z3
+	VPDPBUSD.BCST 28(DI), Z13, Z4
+	VPDPBUSD.BCST 16(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 20(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 24(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 28(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 16(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 20(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 24(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 28(DI)(DX*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z18, Z14, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 80(DI), Z13, Z1
+	VPDPBUSD.BCST 84(DI), Z13, Z2
+	VPDPBUSD.BCST 88(DI), Z13, Z3
+	VPDPBUSD.BCST 92(DI), Z13, Z4
+	VPDPBUSD.BCST 80(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 84(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 88(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 92(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 80(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 84(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 88(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 92(DI)(DX*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z19, Z15, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 32(DI), Z13, Z1
+	VPDPBUSD.BCST 36(DI), Z13, Z2
+	VPDPBUSD.BCST 40(DI), Z13, Z3
+	VPDPBUSD.BCST 44(DI), Z13, Z4
+	VPDPBUSD.BCST 32(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 36(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 40(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 44(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 32(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 36(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 40(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 44(DI)(DX*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z19, Z15, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 96(DI), Z13, Z1
+	VPDPBUSD.BCST 100(DI), Z13, Z2
+	VPDPBUSD.BCST 104(DI), Z13, Z3
+	VPDPBUSD.BCST 108(DI), Z13, Z4
+	VPDPBUSD.BCST 96(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 100(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 104(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 108(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 96(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 100(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 104(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 108(DI)(DX*2), Z13, Z12
+	VSHUFI32X4    $0x88, Z20, Z16, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 48(DI), Z13, Z1
+	VPDPBUSD.BCST 52(DI), Z13, Z2
+	VPDPBUSD.BCST 56(DI), Z13, Z3
+	VPDPBUSD.BCST 60(DI), Z13, Z4
+	VPDPBUSD.BCST 48(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 52(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 56(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 60(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 48(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 52(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 56(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 60(DI)(DX*2), Z13, Z12
+	VSHUFI32X4    $0xdd, Z20, Z16, Z13
+	VPXORD        Z0, Z13, Z13
+	VPDPBUSD.BCST 112(DI), Z13, Z1
+	VPDPBUSD.BCST 116(DI), Z13, Z2
+	VPDPBUSD.BCST 120(DI), Z13, Z3
+	VPDPBUSD.BCST 124(DI), Z13, Z4
+	VPDPBUSD.BCST 112(DI)(DX*1), Z13, Z5
+	VPDPBUSD.BCST 116(DI)(DX*1), Z13, Z6
+	VPDPBUSD.BCST 120(DI)(DX*1), Z13, Z7
+	VPDPBUSD.BCST 124(DI)(DX*1), Z13, Z8
+	VPDPBUSD.BCST 112(DI)(DX*2), Z13, Z9
+	VPDPBUSD.BCST 116(DI)(DX*2), Z13, Z10
+	VPDPBUSD.BCST 120(DI)(DX*2), Z13, Z11
+	VPDPBUSD.BCST 124(DI)(DX*2), Z13, Z12
+	ADDQ          $+128, DI
+	ADDQ          $+128, R8
+	ADDQ          $+32, R9
+	SUBQ          $+32, R10
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X13
+	VPBROADCASTD  X13, Z13
+	VMOVAPS       Z13, Z13
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z13
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X14
+	VPBROADCASTD  X14, Z14
+	VPANDD        Z14, Z13, Z14
+	VBROADCASTSS  most+64(FP), Z15
+	VCMPPS        $0x1e, Z15, Z14, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Z14
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z3, Z3
+	VPSLLD       $0x08, Z2, Z2
+	VPADDD       Z2, Z1, Z1
+	VCVTDQ2PS    Z3, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z3, Z14, Z1
+	VMULPS.BCST  16(DI), Z1, Z1
+	VBROADCASTSS 20(DI), Z2
+	VSCALEFPS    Z2, Z1, Z1
+	VMULPS       Z13, Z1, Z1
+	VMOVUPS      Z1, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z7, Z7
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z7, Z14, Z5
+	VMULPS.BCST  16(DI)(DX*1), Z5, Z5
+	VBROADCASTSS 20(DI)(DX*1), Z1
+	VSCALEFPS    Z1, Z5, Z5
+	VMULPS       Z13, Z5, Z5
+	VMOVUPS      Z5, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z11, Z11
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z9, Z9
+	VCVTDQ2PS    Z11, Z11
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z11, Z14, Z9
+	VMULPS.BCST  16(DI)(DX*2), Z9, Z9
+	VBROADCASTSS 20(DI)(DX*2), Z1
+	VSCALEFPS    Z1, Z9, Z9
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      Z9, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales32
+	ADDQ         $+64, scales+56(FP)
+
+scales32:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead33done
+
+ahead33:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead33fewer
+
+ahead33four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead33four
+
+ahead33fewer:
+	ADDQ $+4, CX
+	JZ   ahead33touched
+
+ahead33one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead33one
+
+ahead33touched:
+	TESTQ SI, SI
+	JNZ   ahead33done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead33row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead33done
+
+ahead33row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead33
+
+ahead33done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I8x4VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x05, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z1
+	VPBROADCASTQ -8(AX)(DX*8), Z2
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    (AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    64(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    128(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    192(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    256(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    320(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    384(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z2
+	VMOVDQU64    448(AX), K1, Z2
+	VPADDQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X1
+	VPBROADCASTD X1, Z1
+	VPBROADCASTD (DI), Z1
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD (DI)(DX*1), Z5
+	VPBROADCASTD 4(DI)(DX*1), Z6
+	VPBROADCASTD 8(DI)(DX*1), Z7
+	VPBROADCASTD 12(DI)(DX*1), Z8
+	VPBROADCASTD (DI)(DX*2), Z9
+	VPBROADCASTD 4(DI)(DX*2), Z10
+	VPBROADCASTD 8(DI)(DX*2), Z11
+	VPBROADCASTD 12(DI)(DX*2), Z12
+	VPBROADCASTD (R8)(DX*2), Z13
+	VPBROADCASTD 4(R8)(DX*2), Z14
+	VPBROADCASTD 8(R8)(DX*2), Z15
+	VPBROADCASTD 12(R8)(DX*2), Z16
+	ADDQ         $+64, DI
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead34done
+
+ahead34:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead34fewer
+
+ahead34four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead34four
+
+ahead34fewer:
+	ADDQ $+4, R14
+	JZ   ahead34touched
+
+ahead34one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead34one
+
+ahead34touched:
+	TESTQ SI, SI
+	JNZ   ahead34done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead34row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead34done
+
+ahead34row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead34
+
+ahead34done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y19
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z19, Z19
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y20
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z20, Z20
+	VPUNPCKLDQ    Z18, Z17, Z21
+	VPUNPCKHDQ    Z18, Z17, Z22
+	VPUNPCKLDQ    Z20, Z19, Z18
+	VPUNPCKHDQ    Z20, Z19, Z20
+	VPUNPCKLQDQ   Z18, Z21, Z17
+	VPUNPCKHQDQ   Z18, Z21, Z18
+	VPUNPCKLQDQ   Z20, Z22, Z19
+	VPUNPCKHQDQ   Z20, Z22, Z20
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y21
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z21, Z21
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y22
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z22, Z22
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y23
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z23, Z23
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y24
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z24, Z24
+	VPUNPCKLDQ    Z22, Z21, Z25
+	VPUNPCKHDQ    Z22, Z21, Z26
+	VPUNPCKLDQ    Z24, Z23, Z22
+	VPUNPCKHDQ    Z24, Z23, Z24
+	VPUNPCKLQDQ   Z22, Z25, Z21
+	VPUNPCKHQDQ   Z22, Z25, Z22
+	VPUNPCKLQDQ   Z24, Z26, Z23
+	VPUNPCKHQDQ   Z24, Z26, Z24
+	VSHUFI32X4    $0x88, Z21, Z17, Z25
+	VPXORD        Z0, Z25, Z25
+	VPDPBUSD.BCST (DI), Z25, Z1
+	VPDPBUSD.BCST 4(DI), Z25, Z2
+	VPDPBUSD.BCST 8(DI), Z25, Z3
+	VPDPBUSD.BCST 12(DI), Z25, Z4
+	VPDPBUSD.BCST (DI)(DX*1), Z25, Z5
+	VPDPBUSD.BCST 4(DI)(DX*1), Z25, Z6
+	VPDPBUSD.BCST 8(DI)(DX*1), Z25, Z7
+	VPDPBUSD.BCST 12(DI)(DX*1), Z25, Z8
+	VPDPBUSD.BCST (DI)(DX*2), Z25, Z9
+	VPDPBUSD.BCST 4(DI)(DX*2), Z25, Z10
+	VPDPBUSD.BCST 8(DI)(DX*2), Z25, Z11
+	VPDPBUSD.BCST 12(DI)(DX*2), Z25, Z12
+	VPDPBUSD.BCST (R8)(DX*2), Z25, Z13
+	VPDPBUSD.BCST 4(R8)(DX*2), Z25, Z14
+	VPDPBUSD.BCST 8(R8)(DX*2), Z25, Z15
+	VPDPBUSD.BCST 12(R8)(DX*2), Z25, Z16
+	VSHUFI32X4    $0xdd, Z21, Z17, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 64(DI), Z17, Z1
+	VPDPBUSD.BCST 68(DI), Z17, Z2
+	VPDPBUSD.BCST 72(DI), Z17, Z3
+	VPDPBUSD.BCST 76(DI), Z17, Z4
+	VPDPBUSD.BCST 64(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 68(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 72(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 76(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 64(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 68(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 72(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 76(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 64(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 68(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 72(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 76(R8)(DX*2), Z17, Z16
+	VSHUFI32X4    $0x88, Z22, Z18, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 16(DI), Z17, Z1
+	VPDPBUSD.BCST 20(DI), Z17, Z2
+	VPDPBUSD.BCST 24(DI), Z17, Z3
+	VPDPBUSD.BCST 28(DI), Z17, Z4
+	VPDPBUSD.BCST 16(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 20(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 24(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 28(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 16(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 20(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 24(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 28(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 16(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 20(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 24(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 28(R8)(DX*2), Z17, Z16
+	VSHUFI32X4    $0xdd, Z22, Z18, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 80(DI), Z17, Z1
+	VPDPBUSD.BCST 84(DI), Z17, Z2
+	VPDPBUSD.BCST 88(DI), Z17, Z3
+	VPDPBUSD.BCST 92(DI), Z17, Z4
+	VPDPBUSD.BCST 80(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 84(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 88(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 92(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 80(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 84(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 88(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 92(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 80(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 84(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 88(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 92(R8)(DX*2), Z17, Z16
+	VSHUFI32X4    $0x88, Z23, Z19, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 32(DI), Z17, Z1
+	VPDPBUSD.BCST 36(DI), Z17, Z2
+	VPDPBUSD.BCST 40(DI), Z17, Z3
+	VPDPBUSD.BCST 44(DI), Z17, Z4
+	VPDPBUSD.BCST 32(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 36(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 40(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 44(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 32(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 36(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 40(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 44(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 32(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 36(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 40(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 44(R8)(DX*2), Z17, Z16
+	VSHUFI32X4    $0xdd, Z23, Z19, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 96(DI), Z17, Z1
+	VPDPBUSD.BCST 100(DI), Z17, Z2
+	VPDPBUSD.BCST 104(DI), Z17, Z3
+	VPDPBUSD.BCST 108(DI), Z17, Z4
+	VPDPBUSD.BCST 96(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 100(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 104(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 108(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 96(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 100(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 104(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 108(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 96(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 100(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 104(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 108(R8)(DX*2), Z17, Z16
+	VSHUFI32X4    $0x88, Z24, Z20, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 48(DI), Z17, Z1
+	VPDPBUSD.BCST 52(DI), Z17, Z2
+	VPDPBUSD.BCST 56(DI), Z17, Z3
+	VPDPBUSD.BCST 60(DI), Z17, Z4
+	VPDPBUSD.BCST 48(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 52(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 56(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 60(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 48(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 52(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 56(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 60(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 48(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 52(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 56(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 60(R8)(DX*2), Z17, Z16
+	VSHUFI32X4    $0xdd, Z24, Z20, Z17
+	VPXORD        Z0, Z17, Z17
+	VPDPBUSD.BCST 112(DI), Z17, Z1
+	VPDPBUSD.BCST 116(DI), Z17, Z2
+	VPDPBUSD.BCST 120(DI), Z17, Z3
+	VPDPBUSD.BCST 124(DI), Z17, Z4
+	VPDPBUSD.BCST 112(DI)(DX*1), Z17, Z5
+	VPDPBUSD.BCST 116(DI)(DX*1), Z17, Z6
+	VPDPBUSD.BCST 120(DI)(DX*1), Z17, Z7
+	VPDPBUSD.BCST 124(DI)(DX*1), Z17, Z8
+	VPDPBUSD.BCST 112(DI)(DX*2), Z17, Z9
+	VPDPBUSD.BCST 116(DI)(DX*2), Z17, Z10
+	VPDPBUSD.BCST 120(DI)(DX*2), Z17, Z11
+	VPDPBUSD.BCST 124(DI)(DX*2), Z17, Z12
+	VPDPBUSD.BCST 112(R8)(DX*2), Z17, Z13
+	VPDPBUSD.BCST 116(R8)(DX*2), Z17, Z14
+	VPDPBUSD.BCST 120(R8)(DX*2), Z17, Z15
+	VPDPBUSD.BCST 124(R8)(DX*2), Z17, Z16
+	ADDQ          $+128, DI
+	ADDQ          $+128, R8
+	ADDQ          $+32, R9
+	SUBQ          $+32, R10
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X17
+	VPBROADCASTD  X17, Z17
+	VMOVAPS       Z17, Z17
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z17
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X18
+	VPBROADCASTD  X18, Z18
+	VPANDD        Z18, Z17, Z18
+	VBROADCASTSS  most+64(FP), Z19
+	VCMPPS        $0x1e, Z19, Z18, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         CX, R10
+	MOVL         $0x47800000, R11
+	VMOVD        R11, X18
+	VPBROADCASTD X18, Z18
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z3, Z3
+	VPSLLD       $0x08, Z2, Z2
+	VPADDD       Z2, Z1, Z1
+	VCVTDQ2PS    Z3, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z3, Z18, Z1
+	VMULPS.BCST  16(DI), Z1, Z1
+	VBROADCASTSS 20(DI), Z2
+	VSCALEFPS    Z2, Z1, Z1
+	VMULPS       Z17, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z7, Z7
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z7, Z18, Z5
+	VMULPS.BCST  16(DI)(DX*1), Z5, Z5
+	VBROADCASTSS 20(DI)(DX*1), Z1
+	VSCALEFPS    Z1, Z5, Z5
+	VMULPS       Z17, Z5, Z5
+	VMOVUPS      Z5, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z12, Z12
+	VPADDD       Z12, Z11, Z11
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z9, Z9
+	VCVTDQ2PS    Z11, Z11
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z11, Z18, Z9
+	VMULPS.BCST  16(DI)(DX*2), Z9, Z9
+	VBROADCASTSS 20(DI)(DX*2), Z1
+	VSCALEFPS    Z1, Z9, Z9
+	VMULPS       Z17, Z9, Z9
+	VMOVUPS      Z9, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z16, Z16
+	VPADDD       Z16, Z15, Z15
+	VPSLLD       $0x08, Z14, Z14
+	VPADDD       Z14, Z13, Z13
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z13, Z13
+	VFMADD231PS  Z15, Z18, Z13
+	VMULPS.BCST  16(R8)(DX*2), Z13, Z13
+	VBROADCASTSS 20(R8)(DX*2), Z1
+	VSCALEFPS    Z1, Z13, Z13
+	VMULPS       Z17, Z13, Z13
+	VMOVUPS      Z13, K1, (R10)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales35
+	ADDQ         $+64, scales+56(FP)
+
+scales35:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead36done
+
+ahead36:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, CX
+	JZ   ahead36touched
+
+ahead36one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ SI, SI
+	JNZ   ahead36done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead36done
+
+ahead36row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead36
+
+ahead36done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I4x1VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         DX, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD (DI), Z3
+	VPBROADCASTD 4(DI), Z4
+	VPBROADCASTD 8(DI), Z5
+	VPBROADCASTD 12(DI), Z6
+	VMOVDQA64    Z2, Z7
+	VMOVDQA64    Z2, Z8
+	VMOVDQA64    Z2, Z9
+	VMOVDQA64    Z2, Z2
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R8
+	XORQ         DX, DX
+	MOVQ         $+128, R9
+	XORQ         R10, R10
+
+step:
+	MOVQ  528(SP), R11
+	TESTQ R11, R11
+	JZ    ahead37done
+
+ahead37:
+	MOVQ    SI, R12
+	CMPQ    R11, R12
+	CMOVQCS R11, R12
+	SUBQ    R12, SI
+	SUBQ    R12, R11
+	SUBQ    $+4, R12
+	JCS     ahead37fewer
+
+ahead37four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead37four
+
+ahead37fewer:
+	ADDQ $+4, R12
+	JZ   ahead37touched
+
+ahead37one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R12
+	JNZ        ahead37one
+
+ahead37touched:
+	TESTQ SI, SI
+	JNZ   ahead37done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead37row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead37done
+
+ahead37row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R11, R11
+	JNZ   ahead37
+
+ahead37done:
+	MOVQ dim+24(FP), R12
+	LEAQ 512(SP), R11
+	SUBQ AX, R11
+	CMPQ R9, R11
+	JGE  touched
+	SHRQ $0x01, R12
+	MOVQ $+8, R11
+
+touch:
+	MOVQ       (AX)(R9*1), R13
+	PREFETCHT0 (R13)(R10*1)
+	ADDQ       $+64, R10
+	CMPQ       R10, R12
+	JLT        touchedLine
+	XORQ       R10, R10
+	ADDQ       $+8, R9
+
+touchedLine:
+	DECQ R11
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R11
+	VMOVDQU32     (R11)(DX*1), Y10
+	MOVQ          32(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z10, Z10
+	MOVQ          8(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y11
+	MOVQ          40(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z11, Z11
+	MOVQ          16(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y12
+	MOVQ          48(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z12, Z12
+	MOVQ          24(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y13
+	MOVQ          56(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z13, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLDQ    Z13, Z12, Z11
+	VPUNPCKHDQ    Z13, Z12, Z13
+	VPUNPCKLQDQ   Z11, Z14, Z10
+	VPUNPCKHQDQ   Z11, Z14, Z11
+	VPUNPCKLQDQ   Z13, Z15, Z12
+	VPUNPCKHQDQ   Z13, Z15, Z13
+	MOVQ          64(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y14
+	MOVQ          96(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z14, Z14
+	MOVQ          72(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y15
+	MOVQ          104(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z15, Z15
+	MOVQ          80(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y16
+	MOVQ          112(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z16, Z16
+	MOVQ          88(AX), R11
+	VMOVDQU32     (R11)(DX*1), Y17
+	MOVQ          120(AX), R11
+	VINSERTI64X4  $0x01, (R11)(DX*1), Z17, Z17
+	VPUNPCKLDQ    Z15, Z14, Z18
+	VPUNPCKHDQ    Z15, Z14, Z19
+	VPUNPCKLDQ    Z17, Z16, Z15
+	VPUNPCKHDQ    Z17, Z16, Z17
+	VPUNPCKLQDQ   Z15, Z18, Z14
+	VPUNPCKHQDQ   Z15, Z18, Z15
+	VPUNPCKLQDQ   Z17, Z19, Z16
+	VPUNPCKHQDQ   Z17, Z19, Z17
+	VSHUFI32X4    $0x88, Z14, Z10, Z18
+	VPSRLW        $0x04, Z18, Z19
+	VMOVDQA64     Z18, Z18
+	VPTERNLOGD    $0x28, Z1, Z0, Z18
+	VPDPBUSD.BCST (DI), Z18, Z3
+	VPDPBUSD.BCST 4(DI), Z18, Z4
+	VPDPBUSD.BCST 8(DI), Z18, Z5
+	VPDPBUSD.BCST 12(DI), Z18, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z19
+	VPDPBUSD.BCST 16(DI), Z19, Z7
+	VPDPBUSD.BCST 20(DI), Z19, Z8
+	VPDPBUSD.BCST 24(DI), Z19, Z9
+	VPDPBUSD.BCST 28(DI), Z19, Z2
+	VSHUFI32X4    $0xdd, Z14, Z10, Z10
+	VPSRLW        $0x04, Z10, Z14
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 128(DI), Z10, Z3
+	VPDPBUSD.BCST 132(DI), Z10, Z4
+	VPDPBUSD.BCST 136(DI), Z10, Z5
+	VPDPBUSD.BCST 140(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 144(DI), Z14, Z7
+	VPDPBUSD.BCST 148(DI), Z14, Z8
+	VPDPBUSD.BCST 152(DI), Z14, Z9
+	VPDPBUSD.BCST 156(DI), Z14, Z2
+	VSHUFI32X4    $0x88, Z15, Z11, Z10
+	VPSRLW        $0x04, Z10, Z14
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 32(DI), Z10, Z3
+	VPDPBUSD.BCST 36(DI), Z10, Z4
+	VPDPBUSD.BCST 40(DI), Z10, Z5
+	VPDPBUSD.BCST 44(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 48(DI), Z14, Z7
+	VPDPBUSD.BCST 52(DI), Z14, Z8
+	VPDPBUSD.BCST 56(DI), Z14, Z9
+	VPDPBUSD.BCST 60(DI), Z14, Z2
+	VSHUFI32X4    $0xdd, Z15, Z11, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 160(DI), Z10, Z3
+	VPDPBUSD.BCST 164(DI), Z10, Z4
+	VPDPBUSD.BCST 168(DI), Z10, Z5
+	VPDPBUSD.BCST 172(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 176(DI), Z11, Z7
+	VPDPBUSD.BCST 180(DI), Z11, Z8
+	VPDPBUSD.BCST 184(DI), Z11, Z9
+	VPDPBUSD.BCST 188(DI), Z11, Z2
+	VSHUFI32X4    $0x88, Z16, Z12, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 64(DI), Z10, Z3
+	VPDPBUSD.BCST 68(DI), Z10, Z4
+	VPDPBUSD.BCST 72(DI), Z10, Z5
+	VPDPBUSD.BCST 76(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 80(DI), Z11, Z7
+	VPDPBUSD.BCST 84(DI), Z11, Z8
+	VPDPBUSD.BCST 88(DI), Z11, Z9
+	VPDPBUSD.BCST 92(DI), Z11, Z2
+	VSHUFI32X4    $0xdd, Z16, Z12, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 192(DI), Z10, Z3
+	VPDPBUSD.BCST 196(DI), Z10, Z4
+	VPDPBUSD.BCST 200(DI), Z10, Z5
+	VPDPBUSD.BCST 204(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 208(DI), Z11, Z7
+	VPDPBUSD.BCST 212(DI), Z11, Z8
+	VPDPBUSD.BCST 216(DI), Z11, Z9
+	VPDPBUSD.BCST 220(DI), Z11, Z2
+	VSHUFI32X4    $0x88, Z17, Z13, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 96(DI), Z10, Z3
+	VPDPBUSD.BCST 100(DI), Z10, Z4
+	VPDPBUSD.BCST 104(DI), Z10, Z5
+	VPDPBUSD.BCST 108(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 112(DI), Z11, Z7
+	VPDPBUSD.BCST 116(DI), Z11, Z8
+	VPDPBUSD.BCST 120(DI), Z11, Z9
+	VPDPBUSD.BCST 124(DI), Z11, Z2
+	VSHUFI32X4    $0xdd, Z17, Z13, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 224(DI), Z10, Z3
+	VPDPBUSD.BCST 228(DI), Z10, Z4
+	VPDPBUSD.BCST 232(DI), Z10, Z5
+	VPDPBUSD.BCST 236(DI), Z10, Z6
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 240(DI), Z11, Z7
+	VPDPBUSD.BCST 244(DI), Z11, Z8
+	VPDPBUSD.BCST 248(DI), Z11, Z9
+	VPDPBUSD.BCST 252(DI), Z11, Z2
+	ADDQ          $+256, DI
+	ADDQ          $+32, DX
+	SUBQ          $+64, R8
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X10
+	VPBROADCASTD  X10, Z10
+	VMOVAPS       Z10, Z10
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z10
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X11
+	VPBROADCASTD  X11, Z11
+	VPANDD        Z11, Z10, Z11
+	VBROADCASTSS  most+64(FP), Z12
+	VCMPPS        $0x1e, Z12, Z11, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         CX, DX
+	MOVL         $0x47800000, R8
+	VMOVD        R8, X11
+	VPBROADCASTD X11, Z11
+	VPADDD       Z7, Z3, Z3
+	VPADDD       Z8, Z4, Z4
+	VPADDD       Z9, Z5, Z5
+	VPADDD       Z2, Z6, Z6
+	VPSLLD       $0x08, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VPSLLD       $0x08, Z4, Z4
+	VPADDD       Z4, Z3, Z3
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z3, Z3
+	VFMADD231PS  Z5, Z11, Z3
+	VMULPS.BCST  16(DI), Z3, Z3
+	VBROADCASTSS 20(DI), Z2
+	VSCALEFPS    Z2, Z3, Z3
+	VMULPS       Z10, Z3, Z3
+	VMOVUPS      Z3, K1, (DX)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales38
+	ADDQ         $+64, scales+56(FP)
+
+scales38:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead39done
+
+ahead39:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead39fewer
+
+ahead39four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead39four
+
+ahead39fewer:
+	ADDQ $+4, CX
+	JZ   ahead39touched
+
+ahead39one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead39one
+
+ahead39touched:
+	TESTQ SI, SI
+	JNZ   ahead39done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead39row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead39done
+
+ahead39row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead39
+
+ahead39done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I4x2VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	XORL         R8, R8
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD (DI), Z2
+	VPBROADCASTD 4(DI), Z3
+	VPBROADCASTD 8(DI), Z4
+	VPBROADCASTD 12(DI), Z5
+	VPBROADCASTD (DI)(DX*1), Z6
+	VPBROADCASTD 4(DI)(DX*1), Z7
+	VPBROADCASTD 8(DI)(DX*1), Z8
+	VPBROADCASTD 12(DI)(DX*1), Z9
+	ADDQ         $+64, DI
+	MOVQ         dim+24(FP), R9
+	XORQ         R8, R8
+	MOVQ         $+128, R10
+	XORQ         R11, R11
+
+step:
+	MOVQ  528(SP), R12
+	TESTQ R12, R12
+	JZ    ahead40done
+
+ahead40:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead40fewer
+
+ahead40four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead40four
+
+ahead40fewer:
+	ADDQ $+4, R13
+	JZ   ahead40touched
+
+ahead40one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead40one
+
+ahead40touched:
+	TESTQ SI, SI
+	JNZ   ahead40done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead40row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead40done
+
+ahead40row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead40
+
+ahead40done:
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	SHRQ $0x01, R13
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(R8*1), Y10
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z10, Z10
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y11
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z11, Z11
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y12
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z12, Z12
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y13
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z13, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLDQ    Z13, Z12, Z11
+	VPUNPCKHDQ    Z13, Z12, Z13
+	VPUNPCKLQDQ   Z11, Z14, Z10
+	VPUNPCKHQDQ   Z11, Z14, Z11
+	VPUNPCKLQDQ   Z13, Z15, Z12
+	VPUNPCKHQDQ   Z13, Z15, Z13
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y14
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z14, Z14
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y15
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z15, Z15
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y16
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z16, Z16
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(R8*1), Y17
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(R8*1), Z17, Z17
+	VPUNPCKLDQ    Z15, Z14, Z18
+	VPUNPCKHDQ    Z15, Z14, Z19
+	VPUNPCKLDQ    Z17, Z16, Z15
+	VPUNPCKHDQ    Z17, Z16, Z17
+	VPUNPCKLQDQ   Z15, Z18, Z14
+	VPUNPCKHQDQ   Z15, Z18, Z15
+	VPUNPCKLQDQ   Z17, Z19, Z16
+	VPUNPCKHQDQ   Z17, Z19, Z17
+	VSHUFI32X4    $0x88, Z14, Z10, Z18
+	VPSRLW        $0x04, Z18, Z19
+	VMOVDQA64     Z18, Z18
+	VPTERNLOGD    $0x28, Z1, Z0, Z18
+	VPDPBUSD.BCST (DI), Z18, Z2
+	VPDPBUSD.BCST 4(DI), Z18, Z3
+	VPDPBUSD.BCST 8(DI), Z18, Z4
+	VPDPBUSD.BCST 12(DI), Z18, Z5
+	VPDPBUSD.BCST (DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 4(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 8(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 12(DI)(DX*1), Z18, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z19
+	VPDPBUSD.BCST 16(DI), Z19, Z2
+	VPDPBUSD.BCST 20(DI), Z19, Z3
+	VPDPBUSD.BCST 24(DI), Z19, Z4
+	VPDPBUSD.BCST 28(DI), Z19, Z5
+	VPDPBUSD.BCST 16(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 20(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 24(DI)(DX*1), Z19, Z8
+	VPDPBUSD.BCST 28(DI)(DX*1), Z19, Z9
+	VSHUFI32X4    $0xdd, Z14, Z10, Z10
+	VPSRLW        $0x04, Z10, Z14
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 128(DI), Z10, Z2
+	VPDPBUSD.BCST 132(DI), Z10, Z3
+	VPDPBUSD.BCST 136(DI), Z10, Z4
+	VPDPBUSD.BCST 140(DI), Z10, Z5
+	VPDPBUSD.BCST 128(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 132(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 136(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 140(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 144(DI), Z14, Z2
+	VPDPBUSD.BCST 148(DI), Z14, Z3
+	VPDPBUSD.BCST 152(DI), Z14, Z4
+	VPDPBUSD.BCST 156(DI), Z14, Z5
+	VPDPBUSD.BCST 144(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 148(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 152(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 156(DI)(DX*1), Z14, Z9
+	VSHUFI32X4    $0x88, Z15, Z11, Z10
+	VPSRLW        $0x04, Z10, Z14
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 32(DI), Z10, Z2
+	VPDPBUSD.BCST 36(DI), Z10, Z3
+	VPDPBUSD.BCST 40(DI), Z10, Z4
+	VPDPBUSD.BCST 44(DI), Z10, Z5
+	VPDPBUSD.BCST 32(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 36(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 40(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 44(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 48(DI), Z14, Z2
+	VPDPBUSD.BCST 52(DI), Z14, Z3
+	VPDPBUSD.BCST 56(DI), Z14, Z4
+	VPDPBUSD.BCST 60(DI), Z14, Z5
+	VPDPBUSD.BCST 48(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 52(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 56(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 60(DI)(DX*1), Z14, Z9
+	VSHUFI32X4    $0xdd, Z15, Z11, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 160(DI), Z10, Z2
+	VPDPBUSD.BCST 164(DI), Z10, Z3
+	VPDPBUSD.BCST 168(DI), Z10, Z4
+	VPDPBUSD.BCST 172(DI), Z10, Z5
+	VPDPBUSD.BCST 160(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 164(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 168(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 172(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 176(DI), Z11, Z2
+	VPDPBUSD.BCST 180(DI), Z11, Z3
+	VPDPBUSD.BCST 184(DI), Z11, Z4
+	VPDPBUSD.BCST 188(DI), Z11, Z5
+	VPDPBUSD.BCST 176(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 180(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 184(DI)(DX*1), Z11, Z8
+	VPDPBUSD.BCST 188(DI)(DX*1), Z11, Z9
+	VSHUFI32X4    $0x88, Z16, Z12, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 64(DI), Z10, Z2
+	VPDPBUSD.BCST 68(DI), Z10, Z3
+	VPDPBUSD.BCST 72(DI), Z10, Z4
+	VPDPBUSD.BCST 76(DI), Z10, Z5
+	VPDPBUSD.BCST 64(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 68(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 72(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 76(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 80(DI), Z11, Z2
+	VPDPBUSD.BCST 84(DI), Z11, Z3
+	VPDPBUSD.BCST 88(DI), Z11, Z4
+	VPDPBUSD.BCST 92(DI), Z11, Z5
+	VPDPBUSD.BCST 80(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 84(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 88(DI)(DX*1), Z11, Z8
+	VPDPBUSD.BCST 92(DI)(DX*1), Z11, Z9
+	VSHUFI32X4    $0xdd, Z16, Z12, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 192(DI), Z10, Z2
+	VPDPBUSD.BCST 196(DI), Z10, Z3
+	VPDPBUSD.BCST 200(DI), Z10, Z4
+	VPDPBUSD.BCST 204(DI), Z10, Z5
+	VPDPBUSD.BCST 192(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 196(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 200(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 204(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 208(DI), Z11, Z2
+	VPDPBUSD.BCST 212(DI), Z11, Z3
+	VPDPBUSD.BCST 216(DI), Z11, Z4
+	VPDPBUSD.BCST 220(DI), Z11, Z5
+	VPDPBUSD.BCST 208(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 212(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 216(DI)(DX*1), Z11, Z8
+	VPDPBUSD.BCST 220(DI)(DX*1), Z11, Z9
+	VSHUFI32X4    $0x88, Z17, Z13, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 96(DI), Z10, Z2
+	VPDPBUSD.BCST 100(DI), Z10, Z3
+	VPDPBUSD.BCST 104(DI), Z10, Z4
+	VPDPBUSD.BCST 108(DI), Z10, Z5
+	VPDPBUSD.BCST 96(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 100(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 104(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 108(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 112(DI), Z11, Z2
+	VPDPBUSD.BCST 116(DI), Z11, Z3
+	VPDPBUSD.BCST 120(DI), Z11, Z4
+	VPDPBUSD.BCST 124(DI), Z11, Z5
+	VPDPBUSD.BCST 112(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 116(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 120(DI)(DX*1), Z11, Z8
+	VPDPBUSD.BCST 124(DI)(DX*1), Z11, Z9
+	VSHUFI32X4    $0xdd, Z17, Z13, Z10
+	VPSRLW        $0x04, Z10, Z11
+	VMOVDQA64     Z10, Z10
+	VPTERNLOGD    $0x28, Z1, Z0, Z10
+	VPDPBUSD.BCST 224(DI), Z10, Z2
+	VPDPBUSD.BCST 228(DI), Z10, Z3
+	VPDPBUSD.BCST 232(DI), Z10, Z4
+	VPDPBUSD.BCST 236(DI), Z10, Z5
+	VPDPBUSD.BCST 224(DI)(DX*1), Z10, Z6
+	VPDPBUSD.BCST 228(DI)(DX*1), Z10, Z7
+	VPDPBUSD.BCST 232(DI)(DX*1), Z10, Z8
+	VPDPBUSD.BCST 236(DI)(DX*1), Z10, Z9
+	VPTERNLOGD    $0x28, Z1, Z0, Z11
+	VPDPBUSD.BCST 240(DI), Z11, Z2
+	VPDPBUSD.BCST 244(DI), Z11, Z3
+	VPDPBUSD.BCST 248(DI), Z11, Z4
+	VPDPBUSD.BCST 252(DI), Z11, Z5
+	VPDPBUSD.BCST 240(DI)(DX*1), Z11, Z6
+	VPDPBUSD.BCST 244(DI)(DX*1), Z11, Z7
+	VPDPBUSD.BCST 248(DI)(DX*1), Z11, Z8
+	VPDPBUSD.BCST 252(DI)(DX*1), Z11, Z9
+	ADDQ          $+256, DI
+	ADDQ          $+32, R8
+	SUBQ          $+64, R9
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X10
+	VPBROADCASTD  X10, Z10
+	VMOVAPS       Z10, Z10
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z10
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X11
+	VPBROADCASTD  X11, Z11
+	VPANDD        Z11, Z10, Z11
+	VBROADCASTSS  most+64(FP), Z12
+	VCMPPS        $0x1e, Z12, Z11, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X11
+	VPBROADCASTD X11, Z11
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z11, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z3
+	VSCALEFPS    Z3, Z2, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z8, Z8
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z6, Z6
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z8, Z11, Z6
+	VMULPS.BCST  16(DI)(DX*1), Z6, Z6
+	VBROADCASTSS 20(DI)(DX*1), Z2
+	VSCALEFPS    Z2, Z6, Z6
+	VMULPS       Z10, Z6, Z6
+	VMOVUPS      Z6, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales41
+	ADDQ         $+64, scales+56(FP)
+
+scales41:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead42done
+
+ahead42:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead42fewer
+
+ahead42four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead42four
+
+ahead42fewer:
+	ADDQ $+4, CX
+	JZ   ahead42touched
+
+ahead42one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead42one
+
+ahead42touched:
+	TESTQ SI, SI
+	JNZ   ahead42done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead42row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead42done
+
+ahead42row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead42
+
+ahead42done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I4x3VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD (DI), Z2
+	VPBROADCASTD 4(DI), Z3
+	VPBROADCASTD 8(DI), Z4
+	VPBROADCASTD 12(DI), Z5
+	VPBROADCASTD (DI)(DX*1), Z6
+	VPBROADCASTD 4(DI)(DX*1), Z7
+	VPBROADCASTD 8(DI)(DX*1), Z8
+	VPBROADCASTD 12(DI)(DX*1), Z9
+	VPBROADCASTD (DI)(DX*2), Z10
+	VPBROADCASTD 4(DI)(DX*2), Z11
+	VPBROADCASTD 8(DI)(DX*2), Z12
+	VPBROADCASTD 12(DI)(DX*2), Z13
+	ADDQ         $+64, DI
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead43done
+
+ahead43:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead43fewer
+
+ahead43four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead43four
+
+ahead43fewer:
+	ADDQ $+4, R14
+	JZ   ahead43touched
+
+ahead43one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead43one
+
+ahead43touched:
+	TESTQ SI, SI
+	JNZ   ahead43done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead43row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead43done
+
+ahead43row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead43
+
+ahead43done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	SHRQ $0x01, R14
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
+	VPUNPCKLDQ    Z15, Z14, Z18
+	VPUNPCKHDQ    Z15, Z14, Z19
+	VPUNPCKLDQ    Z17, Z16, Z15
+	VPUNPCKHDQ    Z17, Z16, Z17
+	VPUNPCKLQDQ   Z15, Z18, Z14
+	VPUNPCKHQDQ   Z15, Z18, Z15
+	VPUNPCKLQDQ   Z17, Z19, Z16
+	VPUNPCKHQDQ   Z17, Z19, Z17
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y19
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z19, Z19
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y20
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z20, Z20
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y21
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z21, Z21
 	VPUNPCKLDQ    Z19, Z18, Z22
 	VPUNPCKHDQ    Z19, Z18, Z23
 	VPUNPCKLDQ    Z21, Z20, Z19
@@ -7762,22 +7567,655 @@ touched:
 	VPUNPCKHQDQ   Z19, Z22, Z19
 	VPUNPCKLQDQ   Z21, Z23, Z20
 	VPUNPCKHQDQ   Z21, Z23, Z21
-	MOVQ          64(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y22
-	MOVQ          96(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z22, Z22
-	MOVQ          72(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y23
-	MOVQ          104(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z23, Z23
-	MOVQ          80(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y24
-	MOVQ          112(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z24, Z24
-	MOVQ          88(AX), R14
-	VMOVDQU32     (R14)(R10*1), Y25
-	MOVQ          120(AX), R14
-	VINSERTI64X4  $0x01, (R14)(R10*1), Z25, Z25
+	VSHUFI32X4    $0x88, Z18, Z14, Z22
+	VPSRLW        $0x04, Z22, Z23
+	VMOVDQA64     Z22, Z22
+	VPTERNLOGD    $0x28, Z1, Z0, Z22
+	VPDPBUSD.BCST (DI), Z22, Z2
+	VPDPBUSD.BCST 4(DI), Z22, Z3
+	VPDPBUSD.BCST 8(DI), Z22, Z4
+	VPDPBUSD.BCST 12(DI), Z22, Z5
+	VPDPBUSD.BCST (DI)(DX*1), Z22, Z6
+	VPDPBUSD.BCST 4(DI)(DX*1), Z22, Z7
+	VPDPBUSD.BCST 8(DI)(DX*1), Z22, Z8
+	VPDPBUSD.BCST 12(DI)(DX*1), Z22, Z9
+	VPDPBUSD.BCST (DI)(DX*2), Z22, Z10
+	VPDPBUSD.BCST 4(DI)(DX*2), Z22, Z11
+	VPDPBUSD.BCST 8(DI)(DX*2), Z22, Z12
+	VPDPBUSD.BCST 12(DI)(DX*2), Z22, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z23
+	VPDPBUSD.BCST 16(DI), Z23, Z2
+	VPDPBUSD.BCST 20(DI), Z23, Z3
+	VPDPBUSD.BCST 24(DI), Z23, Z4
+	VPDPBUSD.BCST 28(DI), Z23, Z5
+	VPDPBUSD.BCST 16(DI)(DX*1), Z23, Z6
+	VPDPBUSD.BCST 20(DI)(DX*1), Z23, Z7
+	VPDPBUSD.BCST 24(DI)(DX*1), Z23, Z8
+	VPDPBUSD.BCST 28(DI)(DX*1), Z23, Z9
+	VPDPBUSD.BCST 16(DI)(DX*2), Z23, Z10
+	VPDPBUSD.BCST 20(DI)(DX*2), Z23, Z11
+	VPDPBUSD.BCST 24(DI)(DX*2), Z23, Z12
+	VPDPBUSD.BCST 28(DI)(DX*2), Z23, Z13
+	VSHUFI32X4    $0xdd, Z18, Z14, Z14
+	VPSRLW        $0x04, Z14, Z18
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 128(DI), Z14, Z2
+	VPDPBUSD.BCST 132(DI), Z14, Z3
+	VPDPBUSD.BCST 136(DI), Z14, Z4
+	VPDPBUSD.BCST 140(DI), Z14, Z5
+	VPDPBUSD.BCST 128(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 132(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 136(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 140(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 128(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 132(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 136(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 140(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z18
+	VPDPBUSD.BCST 144(DI), Z18, Z2
+	VPDPBUSD.BCST 148(DI), Z18, Z3
+	VPDPBUSD.BCST 152(DI), Z18, Z4
+	VPDPBUSD.BCST 156(DI), Z18, Z5
+	VPDPBUSD.BCST 144(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 148(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 152(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 156(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 144(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 148(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 152(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 156(DI)(DX*2), Z18, Z13
+	VSHUFI32X4    $0x88, Z19, Z15, Z14
+	VPSRLW        $0x04, Z14, Z18
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 32(DI), Z14, Z2
+	VPDPBUSD.BCST 36(DI), Z14, Z3
+	VPDPBUSD.BCST 40(DI), Z14, Z4
+	VPDPBUSD.BCST 44(DI), Z14, Z5
+	VPDPBUSD.BCST 32(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 36(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 40(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 44(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 32(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 36(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 40(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 44(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z18
+	VPDPBUSD.BCST 48(DI), Z18, Z2
+	VPDPBUSD.BCST 52(DI), Z18, Z3
+	VPDPBUSD.BCST 56(DI), Z18, Z4
+	VPDPBUSD.BCST 60(DI), Z18, Z5
+	VPDPBUSD.BCST 48(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 52(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 56(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 60(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 48(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 52(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 56(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 60(DI)(DX*2), Z18, Z13
+	VSHUFI32X4    $0xdd, Z19, Z15, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 160(DI), Z14, Z2
+	VPDPBUSD.BCST 164(DI), Z14, Z3
+	VPDPBUSD.BCST 168(DI), Z14, Z4
+	VPDPBUSD.BCST 172(DI), Z14, Z5
+	VPDPBUSD.BCST 160(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 164(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 168(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 172(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 160(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 164(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 168(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 172(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 176(DI), Z15, Z2
+	VPDPBUSD.BCST 180(DI), Z15, Z3
+	VPDPBUSD.BCST 184(DI), Z15, Z4
+	VPDPBUSD.BCST 188(DI), Z15, Z5
+	VPDPBUSD.BCST 176(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 180(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 184(DI)(DX*1), Z15, Z8
+	VPDPBUSD.BCST 188(DI)(DX*1), Z15, Z9
+	VPDPBUSD.BCST 176(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 180(DI)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 184(DI)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 188(DI)(DX*2), Z15, Z13
+	VSHUFI32X4    $0x88, Z20, Z16, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 64(DI), Z14, Z2
+	VPDPBUSD.BCST 68(DI), Z14, Z3
+	VPDPBUSD.BCST 72(DI), Z14, Z4
+	VPDPBUSD.BCST 76(DI), Z14, Z5
+	VPDPBUSD.BCST 64(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 68(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 72(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 76(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 64(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 68(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 72(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 76(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 80(DI), Z15, Z2
+	VPDPBUSD.BCST 84(DI), Z15, Z3
+	VPDPBUSD.BCST 88(DI), Z15, Z4
+	VPDPBUSD.BCST 92(DI), Z15, Z5
+	VPDPBUSD.BCST 80(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 84(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 88(DI)(DX*1), Z15, Z8
+	VPDPBUSD.BCST 92(DI)(DX*1), Z15, Z9
+	VPDPBUSD.BCST 80(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 84(DI)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 88(DI)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 92(DI)(DX*2), Z15, Z13
+	VSHUFI32X4    $0xdd, Z20, Z16, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 192(DI), Z14, Z2
+	VPDPBUSD.BCST 196(DI), Z14, Z3
+	VPDPBUSD.BCST 200(DI), Z14, Z4
+	VPDPBUSD.BCST 204(DI), Z14, Z5
+	VPDPBUSD.BCST 192(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 196(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 200(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 204(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 192(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 196(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 200(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 204(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 208(DI), Z15, Z2
+	VPDPBUSD.BCST 212(DI), Z15, Z3
+	VPDPBUSD.BCST 216(DI), Z15, Z4
+	VPDPBUSD.BCST 220(DI), Z15, Z5
+	VPDPBUSD.BCST 208(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 212(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 216(DI)(DX*1), Z15, Z8
+	VPDPBUSD.BCST 220(DI)(DX*1), Z15, Z9
+	VPDPBUSD.BCST 208(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 212(DI)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 216(DI)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 220(DI)(DX*2), Z15, Z13
+	VSHUFI32X4    $0x88, Z21, Z17, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 96(DI), Z14, Z2
+	VPDPBUSD.BCST 100(DI), Z14, Z3
+	VPDPBUSD.BCST 104(DI), Z14, Z4
+	VPDPBUSD.BCST 108(DI), Z14, Z5
+	VPDPBUSD.BCST 96(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 100(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 104(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 108(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 96(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 100(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 104(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 108(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 112(DI), Z15, Z2
+	VPDPBUSD.BCST 116(DI), Z15, Z3
+	VPDPBUSD.BCST 120(DI), Z15, Z4
+	VPDPBUSD.BCST 124(DI), Z15, Z5
+	VPDPBUSD.BCST 112(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 116(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 120(DI)(DX*1), Z15, Z8
+	VPDPBUSD.BCST 124(DI)(DX*1), Z15, Z9
+	VPDPBUSD.BCST 112(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 116(DI)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 120(DI)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 124(DI)(DX*2), Z15, Z13
+	VSHUFI32X4    $0xdd, Z21, Z17, Z14
+	VPSRLW        $0x04, Z14, Z15
+	VMOVDQA64     Z14, Z14
+	VPTERNLOGD    $0x28, Z1, Z0, Z14
+	VPDPBUSD.BCST 224(DI), Z14, Z2
+	VPDPBUSD.BCST 228(DI), Z14, Z3
+	VPDPBUSD.BCST 232(DI), Z14, Z4
+	VPDPBUSD.BCST 236(DI), Z14, Z5
+	VPDPBUSD.BCST 224(DI)(DX*1), Z14, Z6
+	VPDPBUSD.BCST 228(DI)(DX*1), Z14, Z7
+	VPDPBUSD.BCST 232(DI)(DX*1), Z14, Z8
+	VPDPBUSD.BCST 236(DI)(DX*1), Z14, Z9
+	VPDPBUSD.BCST 224(DI)(DX*2), Z14, Z10
+	VPDPBUSD.BCST 228(DI)(DX*2), Z14, Z11
+	VPDPBUSD.BCST 232(DI)(DX*2), Z14, Z12
+	VPDPBUSD.BCST 236(DI)(DX*2), Z14, Z13
+	VPTERNLOGD    $0x28, Z1, Z0, Z15
+	VPDPBUSD.BCST 240(DI), Z15, Z2
+	VPDPBUSD.BCST 244(DI), Z15, Z3
+	VPDPBUSD.BCST 248(DI), Z15, Z4
+	VPDPBUSD.BCST 252(DI), Z15, Z5
+	VPDPBUSD.BCST 240(DI)(DX*1), Z15, Z6
+	VPDPBUSD.BCST 244(DI)(DX*1), Z15, Z7
+	VPDPBUSD.BCST 248(DI)(DX*1), Z15, Z8
+	VPDPBUSD.BCST 252(DI)(DX*1), Z15, Z9
+	VPDPBUSD.BCST 240(DI)(DX*2), Z15, Z10
+	VPDPBUSD.BCST 244(DI)(DX*2), Z15, Z11
+	VPDPBUSD.BCST 248(DI)(DX*2), Z15, Z12
+	VPDPBUSD.BCST 252(DI)(DX*2), Z15, Z13
+	ADDQ          $+256, DI
+	ADDQ          $+256, R8
+	ADDQ          $+32, R9
+	SUBQ          $+64, R10
+	JG            step
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X14
+	VPBROADCASTD  X14, Z14
+	VMOVAPS       Z14, Z14
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z14
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X15
+	VPBROADCASTD  X15, Z15
+	VPANDD        Z15, Z14, Z15
+	VBROADCASTSS  most+64(FP), Z16
+	VCMPPS        $0x1e, Z16, Z15, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
+
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         CX, R9
+	MOVL         $0x47800000, R10
+	VMOVD        R10, X15
+	VPBROADCASTD X15, Z15
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z15, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z3
+	VSCALEFPS    Z3, Z2, Z2
+	VMULPS       Z14, Z2, Z2
+	VMOVUPS      Z2, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z8, Z8
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z6, Z6
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z8, Z15, Z6
+	VMULPS.BCST  16(DI)(DX*1), Z6, Z6
+	VBROADCASTSS 20(DI)(DX*1), Z2
+	VSCALEFPS    Z2, Z6, Z6
+	VMULPS       Z14, Z6, Z6
+	VMOVUPS      Z6, K1, (R9)
+	ADDQ         R8, R9
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z12, Z12
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z10, Z10
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z12, Z15, Z10
+	VMULPS.BCST  16(DI)(DX*2), Z10, Z10
+	VBROADCASTSS 20(DI)(DX*2), Z2
+	VSCALEFPS    Z2, Z10, Z10
+	VMULPS       Z14, Z10, Z10
+	VMOVUPS      Z10, K1, (R9)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales44
+	ADDQ         $+64, scales+56(FP)
+
+scales44:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead45done
+
+ahead45:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead45fewer
+
+ahead45four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead45four
+
+ahead45fewer:
+	ADDQ $+4, CX
+	JZ   ahead45touched
+
+ahead45one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead45one
+
+ahead45touched:
+	TESTQ SI, SI
+	JNZ   ahead45done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead45done
+
+ahead45row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead45
+
+ahead45done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
+	VZEROUPPER
+	MOVQ AX, left+104(FP)
+	RET
+
+// func integerScores4I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScores4I4x4VNNI(SB), $536-112
+	MOVQ  keys+48(FP), CX
+	MOVQ  dim+24(FP), AX
+	ADDQ  $+15, CX
+	SHRQ  $0x04, CX
+	SHRQ  $0x06, AX
+	IMULQ AX, CX
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 512(SP)
+	MOVQ  $+0, 528(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 520(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 520(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
+
+nothingAhead:
+	MOVL         $0x80808080, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x88888888, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+
+tile:
+	MOVQ         off+40(FP), AX
+	MOVQ         keys+48(FP), DX
+	MOVQ         k+32(FP), DI
+	VPBROADCASTQ DI, Z2
+	VPBROADCASTQ -8(AX)(DX*8), Z3
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    (AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, (SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    64(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 64(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    128(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 128(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    192(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 192(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    256(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 256(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    320(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 320(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    384(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 384(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z2, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	LEAQ         (SP), AX
+
+block:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	XORL         R9, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Z2
+	VPBROADCASTD (DI), Z2
+	VPBROADCASTD 4(DI), Z3
+	VPBROADCASTD 8(DI), Z4
+	VPBROADCASTD 12(DI), Z5
+	VPBROADCASTD (DI)(DX*1), Z6
+	VPBROADCASTD 4(DI)(DX*1), Z7
+	VPBROADCASTD 8(DI)(DX*1), Z8
+	VPBROADCASTD 12(DI)(DX*1), Z9
+	VPBROADCASTD (DI)(DX*2), Z10
+	VPBROADCASTD 4(DI)(DX*2), Z11
+	VPBROADCASTD 8(DI)(DX*2), Z12
+	VPBROADCASTD 12(DI)(DX*2), Z13
+	VPBROADCASTD (R8)(DX*2), Z14
+	VPBROADCASTD 4(R8)(DX*2), Z15
+	VPBROADCASTD 8(R8)(DX*2), Z16
+	VPBROADCASTD 12(R8)(DX*2), Z17
+	ADDQ         $+64, DI
+	ADDQ         $+64, R8
+	MOVQ         dim+24(FP), R10
+	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
+
+step:
+	MOVQ  528(SP), R13
+	TESTQ R13, R13
+	JZ    ahead46done
+
+ahead46:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead46fewer
+
+ahead46four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead46four
+
+ahead46fewer:
+	ADDQ $+4, R14
+	JZ   ahead46touched
+
+ahead46one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R14
+	JNZ        ahead46one
+
+ahead46touched:
+	TESTQ SI, SI
+	JNZ   ahead46done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead46row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead46done
+
+ahead46row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead46
+
+ahead46done:
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	SHRQ $0x01, R14
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y18
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z18, Z18
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y19
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z19, Z19
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y20
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z20, Z20
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y21
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z21, Z21
+	VPUNPCKLDQ    Z19, Z18, Z22
+	VPUNPCKHDQ    Z19, Z18, Z23
+	VPUNPCKLDQ    Z21, Z20, Z19
+	VPUNPCKHDQ    Z21, Z20, Z21
+	VPUNPCKLQDQ   Z19, Z22, Z18
+	VPUNPCKHQDQ   Z19, Z22, Z19
+	VPUNPCKLQDQ   Z21, Z23, Z20
+	VPUNPCKHQDQ   Z21, Z23, Z21
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y22
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z22, Z22
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y23
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z23, Z23
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y24
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z24, Z24
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y25
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z25, Z25
 	VPUNPCKLDQ    Z23, Z22, Z26
 	VPUNPCKHDQ    Z23, Z22, Z27
 	VPUNPCKLDQ    Z25, Z24, Z23
@@ -7790,438 +8228,464 @@ touched:
 	VPSRLW        $0x04, Z26, Z27
 	VMOVDQA64     Z26, Z26
 	VPTERNLOGD    $0x28, Z1, Z0, Z26
-	VPDPBUSD.BCST (R8), Z26, Z2
-	VPDPBUSD.BCST 4(R8), Z26, Z3
-	VPDPBUSD.BCST 8(R8), Z26, Z4
-	VPDPBUSD.BCST 12(R8), Z26, Z5
-	VPDPBUSD.BCST (R8)(DI*1), Z26, Z6
-	VPDPBUSD.BCST 4(R8)(DI*1), Z26, Z7
-	VPDPBUSD.BCST 8(R8)(DI*1), Z26, Z8
-	VPDPBUSD.BCST 12(R8)(DI*1), Z26, Z9
-	VPDPBUSD.BCST (R8)(DI*2), Z26, Z10
-	VPDPBUSD.BCST 4(R8)(DI*2), Z26, Z11
-	VPDPBUSD.BCST 8(R8)(DI*2), Z26, Z12
-	VPDPBUSD.BCST 12(R8)(DI*2), Z26, Z13
-	VPDPBUSD.BCST (R9)(DI*2), Z26, Z14
-	VPDPBUSD.BCST 4(R9)(DI*2), Z26, Z15
-	VPDPBUSD.BCST 8(R9)(DI*2), Z26, Z16
-	VPDPBUSD.BCST 12(R9)(DI*2), Z26, Z17
+	VPDPBUSD.BCST (DI), Z26, Z2
+	VPDPBUSD.BCST 4(DI), Z26, Z3
+	VPDPBUSD.BCST 8(DI), Z26, Z4
+	VPDPBUSD.BCST 12(DI), Z26, Z5
+	VPDPBUSD.BCST (DI)(DX*1), Z26, Z6
+	VPDPBUSD.BCST 4(DI)(DX*1), Z26, Z7
+	VPDPBUSD.BCST 8(DI)(DX*1), Z26, Z8
+	VPDPBUSD.BCST 12(DI)(DX*1), Z26, Z9
+	VPDPBUSD.BCST (DI)(DX*2), Z26, Z10
+	VPDPBUSD.BCST 4(DI)(DX*2), Z26, Z11
+	VPDPBUSD.BCST 8(DI)(DX*2), Z26, Z12
+	VPDPBUSD.BCST 12(DI)(DX*2), Z26, Z13
+	VPDPBUSD.BCST (R8)(DX*2), Z26, Z14
+	VPDPBUSD.BCST 4(R8)(DX*2), Z26, Z15
+	VPDPBUSD.BCST 8(R8)(DX*2), Z26, Z16
+	VPDPBUSD.BCST 12(R8)(DX*2), Z26, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z27
-	VPDPBUSD.BCST 16(R8), Z27, Z2
-	VPDPBUSD.BCST 20(R8), Z27, Z3
-	VPDPBUSD.BCST 24(R8), Z27, Z4
-	VPDPBUSD.BCST 28(R8), Z27, Z5
-	VPDPBUSD.BCST 16(R8)(DI*1), Z27, Z6
-	VPDPBUSD.BCST 20(R8)(DI*1), Z27, Z7
-	VPDPBUSD.BCST 24(R8)(DI*1), Z27, Z8
-	VPDPBUSD.BCST 28(R8)(DI*1), Z27, Z9
-	VPDPBUSD.BCST 16(R8)(DI*2), Z27, Z10
-	VPDPBUSD.BCST 20(R8)(DI*2), Z27, Z11
-	VPDPBUSD.BCST 24(R8)(DI*2), Z27, Z12
-	VPDPBUSD.BCST 28(R8)(DI*2), Z27, Z13
-	VPDPBUSD.BCST 16(R9)(DI*2), Z27, Z14
-	VPDPBUSD.BCST 20(R9)(DI*2), Z27, Z15
-	VPDPBUSD.BCST 24(R9)(DI*2), Z27, Z16
-	VPDPBUSD.BCST 28(R9)(DI*2), Z27, Z17
+	VPDPBUSD.BCST 16(DI), Z27, Z2
+	VPDPBUSD.BCST 20(DI), Z27, Z3
+	VPDPBUSD.BCST 24(DI), Z27, Z4
+	VPDPBUSD.BCST 28(DI), Z27, Z5
+	VPDPBUSD.BCST 16(DI)(DX*1), Z27, Z6
+	VPDPBUSD.BCST 20(DI)(DX*1), Z27, Z7
+	VPDPBUSD.BCST 24(DI)(DX*1), Z27, Z8
+	VPDPBUSD.BCST 28(DI)(DX*1), Z27, Z9
+	VPDPBUSD.BCST 16(DI)(DX*2), Z27, Z10
+	VPDPBUSD.BCST 20(DI)(DX*2), Z27, Z11
+	VPDPBUSD.BCST 24(DI)(DX*2), Z27, Z12
+	VPDPBUSD.BCST 28(DI)(DX*2), Z27, Z13
+	VPDPBUSD.BCST 16(R8)(DX*2), Z27, Z14
+	VPDPBUSD.BCST 20(R8)(DX*2), Z27, Z15
+	VPDPBUSD.BCST 24(R8)(DX*2), Z27, Z16
+	VPDPBUSD.BCST 28(R8)(DX*2), Z27, Z17
 	VSHUFI32X4    $0xdd, Z22, Z18, Z18
 	VPSRLW        $0x04, Z18, Z22
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 128(R8), Z18, Z2
-	VPDPBUSD.BCST 132(R8), Z18, Z3
-	VPDPBUSD.BCST 136(R8), Z18, Z4
-	VPDPBUSD.BCST 140(R8), Z18, Z5
-	VPDPBUSD.BCST 128(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 132(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 136(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 140(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 128(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 132(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 136(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 140(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 128(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 132(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 136(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 140(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 128(DI), Z18, Z2
+	VPDPBUSD.BCST 132(DI), Z18, Z3
+	VPDPBUSD.BCST 136(DI), Z18, Z4
+	VPDPBUSD.BCST 140(DI), Z18, Z5
+	VPDPBUSD.BCST 128(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 132(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 136(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 140(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 128(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 132(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 136(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 140(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 128(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 132(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 136(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 140(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z22
-	VPDPBUSD.BCST 144(R8), Z22, Z2
-	VPDPBUSD.BCST 148(R8), Z22, Z3
-	VPDPBUSD.BCST 152(R8), Z22, Z4
-	VPDPBUSD.BCST 156(R8), Z22, Z5
-	VPDPBUSD.BCST 144(R8)(DI*1), Z22, Z6
-	VPDPBUSD.BCST 148(R8)(DI*1), Z22, Z7
-	VPDPBUSD.BCST 152(R8)(DI*1), Z22, Z8
-	VPDPBUSD.BCST 156(R8)(DI*1), Z22, Z9
-	VPDPBUSD.BCST 144(R8)(DI*2), Z22, Z10
-	VPDPBUSD.BCST 148(R8)(DI*2), Z22, Z11
-	VPDPBUSD.BCST 152(R8)(DI*2), Z22, Z12
-	VPDPBUSD.BCST 156(R8)(DI*2), Z22, Z13
-	VPDPBUSD.BCST 144(R9)(DI*2), Z22, Z14
-	VPDPBUSD.BCST 148(R9)(DI*2), Z22, Z15
-	VPDPBUSD.BCST 152(R9)(DI*2), Z22, Z16
-	VPDPBUSD.BCST 156(R9)(DI*2), Z22, Z17
+	VPDPBUSD.BCST 144(DI), Z22, Z2
+	VPDPBUSD.BCST 148(DI), Z22, Z3
+	VPDPBUSD.BCST 152(DI), Z22, Z4
+	VPDPBUSD.BCST 156(DI), Z22, Z5
+	VPDPBUSD.BCST 144(DI)(DX*1), Z22, Z6
+	VPDPBUSD.BCST 148(DI)(DX*1), Z22, Z7
+	VPDPBUSD.BCST 152(DI)(DX*1), Z22, Z8
+	VPDPBUSD.BCST 156(DI)(DX*1), Z22, Z9
+	VPDPBUSD.BCST 144(DI)(DX*2), Z22, Z10
+	VPDPBUSD.BCST 148(DI)(DX*2), Z22, Z11
+	VPDPBUSD.BCST 152(DI)(DX*2), Z22, Z12
+	VPDPBUSD.BCST 156(DI)(DX*2), Z22, Z13
+	VPDPBUSD.BCST 144(R8)(DX*2), Z22, Z14
+	VPDPBUSD.BCST 148(R8)(DX*2), Z22, Z15
+	VPDPBUSD.BCST 152(R8)(DX*2), Z22, Z16
+	VPDPBUSD.BCST 156(R8)(DX*2), Z22, Z17
 	VSHUFI32X4    $0x88, Z23, Z19, Z18
 	VPSRLW        $0x04, Z18, Z22
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 32(R8), Z18, Z2
-	VPDPBUSD.BCST 36(R8), Z18, Z3
-	VPDPBUSD.BCST 40(R8), Z18, Z4
-	VPDPBUSD.BCST 44(R8), Z18, Z5
-	VPDPBUSD.BCST 32(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 36(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 40(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 44(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 32(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 36(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 40(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 44(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 32(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 36(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 40(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 44(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 32(DI), Z18, Z2
+	VPDPBUSD.BCST 36(DI), Z18, Z3
+	VPDPBUSD.BCST 40(DI), Z18, Z4
+	VPDPBUSD.BCST 44(DI), Z18, Z5
+	VPDPBUSD.BCST 32(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 36(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 40(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 44(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 32(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 36(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 40(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 44(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 32(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 36(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 40(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 44(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z22
-	VPDPBUSD.BCST 48(R8), Z22, Z2
-	VPDPBUSD.BCST 52(R8), Z22, Z3
-	VPDPBUSD.BCST 56(R8), Z22, Z4
-	VPDPBUSD.BCST 60(R8), Z22, Z5
-	VPDPBUSD.BCST 48(R8)(DI*1), Z22, Z6
-	VPDPBUSD.BCST 52(R8)(DI*1), Z22, Z7
-	VPDPBUSD.BCST 56(R8)(DI*1), Z22, Z8
-	VPDPBUSD.BCST 60(R8)(DI*1), Z22, Z9
-	VPDPBUSD.BCST 48(R8)(DI*2), Z22, Z10
-	VPDPBUSD.BCST 52(R8)(DI*2), Z22, Z11
-	VPDPBUSD.BCST 56(R8)(DI*2), Z22, Z12
-	VPDPBUSD.BCST 60(R8)(DI*2), Z22, Z13
-	VPDPBUSD.BCST 48(R9)(DI*2), Z22, Z14
-	VPDPBUSD.BCST 52(R9)(DI*2), Z22, Z15
-	VPDPBUSD.BCST 56(R9)(DI*2), Z22, Z16
-	VPDPBUSD.BCST 60(R9)(DI*2), Z22, Z17
+	VPDPBUSD.BCST 48(DI), Z22, Z2
+	VPDPBUSD.BCST 52(DI), Z22, Z3
+	VPDPBUSD.BCST 56(DI), Z22, Z4
+	VPDPBUSD.BCST 60(DI), Z22, Z5
+	VPDPBUSD.BCST 48(DI)(DX*1), Z22, Z6
+	VPDPBUSD.BCST 52(DI)(DX*1), Z22, Z7
+	VPDPBUSD.BCST 56(DI)(DX*1), Z22, Z8
+	VPDPBUSD.BCST 60(DI)(DX*1), Z22, Z9
+	VPDPBUSD.BCST 48(DI)(DX*2), Z22, Z10
+	VPDPBUSD.BCST 52(DI)(DX*2), Z22, Z11
+	VPDPBUSD.BCST 56(DI)(DX*2), Z22, Z12
+	VPDPBUSD.BCST 60(DI)(DX*2), Z22, Z13
+	VPDPBUSD.BCST 48(R8)(DX*2), Z22, Z14
+	VPDPBUSD.BCST 52(R8)(DX*2), Z22, Z15
+	VPDPBUSD.BCST 56(R8)(DX*2), Z22, Z16
+	VPDPBUSD.BCST 60(R8)(DX*2), Z22, Z17
 	VSHUFI32X4    $0xdd, Z23, Z19, Z18
 	VPSRLW        $0x04, Z18, Z19
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 160(R8), Z18, Z2
-	VPDPBUSD.BCST 164(R8), Z18, Z3
-	VPDPBUSD.BCST 168(R8), Z18, Z4
-	VPDPBUSD.BCST 172(R8), Z18, Z5
-	VPDPBUSD.BCST 160(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 164(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 168(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 172(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 160(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 164(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 168(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 172(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 160(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 164(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 168(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 172(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 160(DI), Z18, Z2
+	VPDPBUSD.BCST 164(DI), Z18, Z3
+	VPDPBUSD.BCST 168(DI), Z18, Z4
+	VPDPBUSD.BCST 172(DI), Z18, Z5
+	VPDPBUSD.BCST 160(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 164(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 168(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 172(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 160(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 164(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 168(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 172(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 160(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 164(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 168(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 172(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 176(R8), Z19, Z2
-	VPDPBUSD.BCST 180(R8), Z19, Z3
-	VPDPBUSD.BCST 184(R8), Z19, Z4
-	VPDPBUSD.BCST 188(R8), Z19, Z5
-	VPDPBUSD.BCST 176(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 180(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 184(R8)(DI*1), Z19, Z8
-	VPDPBUSD.BCST 188(R8)(DI*1), Z19, Z9
-	VPDPBUSD.BCST 176(R8)(DI*2), Z19, Z10
-	VPDPBUSD.BCST 180(R8)(DI*2), Z19, Z11
-	VPDPBUSD.BCST 184(R8)(DI*2), Z19, Z12
-	VPDPBUSD.BCST 188(R8)(DI*2), Z19, Z13
-	VPDPBUSD.BCST 176(R9)(DI*2), Z19, Z14
-	VPDPBUSD.BCST 180(R9)(DI*2), Z19, Z15
-	VPDPBUSD.BCST 184(R9)(DI*2), Z19, Z16
-	VPDPBUSD.BCST 188(R9)(DI*2), Z19, Z17
+	VPDPBUSD.BCST 176(DI), Z19, Z2
+	VPDPBUSD.BCST 180(DI), Z19, Z3
+	VPDPBUSD.BCST 184(DI), Z19, Z4
+	VPDPBUSD.BCST 188(DI), Z19, Z5
+	VPDPBUSD.BCST 176(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 180(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 184(DI)(DX*1), Z19, Z8
+	VPDPBUSD.BCST 188(DI)(DX*1), Z19, Z9
+	VPDPBUSD.BCST 176(DI)(DX*2), Z19, Z10
+	VPDPBUSD.BCST 180(DI)(DX*2), Z19, Z11
+	VPDPBUSD.BCST 184(DI)(DX*2), Z19, Z12
+	VPDPBUSD.BCST 188(DI)(DX*2), Z19, Z13
+	VPDPBUSD.BCST 176(R8)(DX*2), Z19, Z14
+	VPDPBUSD.BCST 180(R8)(DX*2), Z19, Z15
+	VPDPBUSD.BCST 184(R8)(DX*2), Z19, Z16
+	VPDPBUSD.BCST 188(R8)(DX*2), Z19, Z17
 	VSHUFI32X4    $0x88, Z24, Z20, Z18
 	VPSRLW        $0x04, Z18, Z19
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 64(R8), Z18, Z2
-	VPDPBUSD.BCST 68(R8), Z18, Z3
-	VPDPBUSD.BCST 72(R8), Z18, Z4
-	VPDPBUSD.BCST 76(R8), Z18, Z5
-	VPDPBUSD.BCST 64(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 68(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 72(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 76(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 64(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 68(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 72(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 76(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 64(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 68(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 72(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 76(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 64(DI), Z18, Z2
+	VPDPBUSD.BCST 68(DI), Z18, Z3
+	VPDPBUSD.BCST 72(DI), Z18, Z4
+	VPDPBUSD.BCST 76(DI), Z18, Z5
+	VPDPBUSD.BCST 64(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 68(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 72(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 76(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 64(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 68(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 72(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 76(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 64(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 68(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 72(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 76(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 80(R8), Z19, Z2
-	VPDPBUSD.BCST 84(R8), Z19, Z3
-	VPDPBUSD.BCST 88(R8), Z19, Z4
-	VPDPBUSD.BCST 92(R8), Z19, Z5
-	VPDPBUSD.BCST 80(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 84(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 88(R8)(DI*1), Z19, Z8
-	VPDPBUSD.BCST 92(R8)(DI*1), Z19, Z9
-	VPDPBUSD.BCST 80(R8)(DI*2), Z19, Z10
-	VPDPBUSD.BCST 84(R8)(DI*2), Z19, Z11
-	VPDPBUSD.BCST 88(R8)(DI*2), Z19, Z12
-	VPDPBUSD.BCST 92(R8)(DI*2), Z19, Z13
-	VPDPBUSD.BCST 80(R9)(DI*2), Z19, Z14
-	VPDPBUSD.BCST 84(R9)(DI*2), Z19, Z15
-	VPDPBUSD.BCST 88(R9)(DI*2), Z19, Z16
-	VPDPBUSD.BCST 92(R9)(DI*2), Z19, Z17
+	VPDPBUSD.BCST 80(DI), Z19, Z2
+	VPDPBUSD.BCST 84(DI), Z19, Z3
+	VPDPBUSD.BCST 88(DI), Z19, Z4
+	VPDPBUSD.BCST 92(DI), Z19, Z5
+	VPDPBUSD.BCST 80(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 84(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 88(DI)(DX*1), Z19, Z8
+	VPDPBUSD.BCST 92(DI)(DX*1), Z19, Z9
+	VPDPBUSD.BCST 80(DI)(DX*2), Z19, Z10
+	VPDPBUSD.BCST 84(DI)(DX*2), Z19, Z11
+	VPDPBUSD.BCST 88(DI)(DX*2), Z19, Z12
+	VPDPBUSD.BCST 92(DI)(DX*2), Z19, Z13
+	VPDPBUSD.BCST 80(R8)(DX*2), Z19, Z14
+	VPDPBUSD.BCST 84(R8)(DX*2), Z19, Z15
+	VPDPBUSD.BCST 88(R8)(DX*2), Z19, Z16
+	VPDPBUSD.BCST 92(R8)(DX*2), Z19, Z17
 	VSHUFI32X4    $0xdd, Z24, Z20, Z18
 	VPSRLW        $0x04, Z18, Z19
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 192(R8), Z18, Z2
-	VPDPBUSD.BCST 196(R8), Z18, Z3
-	VPDPBUSD.BCST 200(R8), Z18, Z4
-	VPDPBUSD.BCST 204(R8), Z18, Z5
-	VPDPBUSD.BCST 192(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 196(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 200(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 204(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 192(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 196(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 200(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 204(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 192(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 196(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 200(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 204(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 192(DI), Z18, Z2
+	VPDPBUSD.BCST 196(DI), Z18, Z3
+	VPDPBUSD.BCST 200(DI), Z18, Z4
+	VPDPBUSD.BCST 204(DI), Z18, Z5
+	VPDPBUSD.BCST 192(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 196(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 200(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 204(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 192(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 196(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 200(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 204(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 192(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 196(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 200(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 204(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 208(R8), Z19, Z2
-	VPDPBUSD.BCST 212(R8), Z19, Z3
-	VPDPBUSD.BCST 216(R8), Z19, Z4
-	VPDPBUSD.BCST 220(R8), Z19, Z5
-	VPDPBUSD.BCST 208(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 212(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 216(R8)(DI*1), Z19, Z8
-	VPDPBUSD.BCST 220(R8)(DI*1), Z19, Z9
-	VPDPBUSD.BCST 208(R8)(DI*2), Z19, Z10
-	VPDPBUSD.BCST 212(R8)(DI*2), Z19, Z11
-	VPDPBUSD.BCST 216(R8)(DI*2), Z19, Z12
-	VPDPBUSD.BCST 220(R8)(DI*2), Z19, Z13
-	VPDPBUSD.BCST 208(R9)(DI*2), Z19, Z14
-	VPDPBUSD.BCST 212(R9)(DI*2), Z19, Z15
-	VPDPBUSD.BCST 216(R9)(DI*2), Z19, Z16
-	VPDPBUSD.BCST 220(R9)(DI*2), Z19, Z17
+	VPDPBUSD.BCST 208(DI), Z19, Z2
+	VPDPBUSD.BCST 212(DI), Z19, Z3
+	VPDPBUSD.BCST 216(DI), Z19, Z4
+	VPDPBUSD.BCST 220(DI), Z19, Z5
+	VPDPBUSD.BCST 208(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 212(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 216(DI)(DX*1), Z19, Z8
+	VPDPBUSD.BCST 220(DI)(DX*1), Z19, Z9
+	VPDPBUSD.BCST 208(DI)(DX*2), Z19, Z10
+	VPDPBUSD.BCST 212(DI)(DX*2), Z19, Z11
+	VPDPBUSD.BCST 216(DI)(DX*2), Z19, Z12
+	VPDPBUSD.BCST 220(DI)(DX*2), Z19, Z13
+	VPDPBUSD.BCST 208(R8)(DX*2), Z19, Z14
+	VPDPBUSD.BCST 212(R8)(DX*2), Z19, Z15
+	VPDPBUSD.BCST 216(R8)(DX*2), Z19, Z16
+	VPDPBUSD.BCST 220(R8)(DX*2), Z19, Z17
 	VSHUFI32X4    $0x88, Z25, Z21, Z18
 	VPSRLW        $0x04, Z18, Z19
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 96(R8), Z18, Z2
-	VPDPBUSD.BCST 100(R8), Z18, Z3
-	VPDPBUSD.BCST 104(R8), Z18, Z4
-	VPDPBUSD.BCST 108(R8), Z18, Z5
-	VPDPBUSD.BCST 96(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 100(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 104(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 108(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 96(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 100(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 104(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 108(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 96(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 100(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 104(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 108(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 96(DI), Z18, Z2
+	VPDPBUSD.BCST 100(DI), Z18, Z3
+	VPDPBUSD.BCST 104(DI), Z18, Z4
+	VPDPBUSD.BCST 108(DI), Z18, Z5
+	VPDPBUSD.BCST 96(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 100(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 104(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 108(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 96(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 100(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 104(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 108(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 96(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 100(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 104(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 108(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 112(R8), Z19, Z2
-	VPDPBUSD.BCST 116(R8), Z19, Z3
-	VPDPBUSD.BCST 120(R8), Z19, Z4
-	VPDPBUSD.BCST 124(R8), Z19, Z5
-	VPDPBUSD.BCST 112(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 116(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 120(R8)(DI*1), Z19, Z8
-	VPDPBUSD.BCST 124(R8)(DI*1), Z19, Z9
-	VPDPBUSD.BCST 112(R8)(DI*2), Z19, Z10
-	VPDPBUSD.BCST 116(R8)(DI*2), Z19, Z11
-	VPDPBUSD.BCST 120(R8)(DI*2), Z19, Z12
-	VPDPBUSD.BCST 124(R8)(DI*2), Z19, Z13
-	VPDPBUSD.BCST 112(R9)(DI*2), Z19, Z14
-	VPDPBUSD.BCST 116(R9)(DI*2), Z19, Z15
-	VPDPBUSD.BCST 120(R9)(DI*2), Z19, Z16
-	VPDPBUSD.BCST 124(R9)(DI*2), Z19, Z17
+	VPDPBUSD.BCST 112(DI), Z19, Z2
+	VPDPBUSD.BCST 116(DI), Z19, Z3
+	VPDPBUSD.BCST 120(DI), Z19, Z4
+	VPDPBUSD.BCST 124(DI), Z19, Z5
+	VPDPBUSD.BCST 112(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 116(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 120(DI)(DX*1), Z19, Z8
+	VPDPBUSD.BCST 124(DI)(DX*1), Z19, Z9
+	VPDPBUSD.BCST 112(DI)(DX*2), Z19, Z10
+	VPDPBUSD.BCST 116(DI)(DX*2), Z19, Z11
+	VPDPBUSD.BCST 120(DI)(DX*2), Z19, Z12
+	VPDPBUSD.BCST 124(DI)(DX*2), Z19, Z13
+	VPDPBUSD.BCST 112(R8)(DX*2), Z19, Z14
+	VPDPBUSD.BCST 116(R8)(DX*2), Z19, Z15
+	VPDPBUSD.BCST 120(R8)(DX*2), Z19, Z16
+	VPDPBUSD.BCST 124(R8)(DX*2), Z19, Z17
 	VSHUFI32X4    $0xdd, Z25, Z21, Z18
 	VPSRLW        $0x04, Z18, Z19
 	VMOVDQA64     Z18, Z18
 	VPTERNLOGD    $0x28, Z1, Z0, Z18
-	VPDPBUSD.BCST 224(R8), Z18, Z2
-	VPDPBUSD.BCST 228(R8), Z18, Z3
-	VPDPBUSD.BCST 232(R8), Z18, Z4
-	VPDPBUSD.BCST 236(R8), Z18, Z5
-	VPDPBUSD.BCST 224(R8)(DI*1), Z18, Z6
-	VPDPBUSD.BCST 228(R8)(DI*1), Z18, Z7
-	VPDPBUSD.BCST 232(R8)(DI*1), Z18, Z8
-	VPDPBUSD.BCST 236(R8)(DI*1), Z18, Z9
-	VPDPBUSD.BCST 224(R8)(DI*2), Z18, Z10
-	VPDPBUSD.BCST 228(R8)(DI*2), Z18, Z11
-	VPDPBUSD.BCST 232(R8)(DI*2), Z18, Z12
-	VPDPBUSD.BCST 236(R8)(DI*2), Z18, Z13
-	VPDPBUSD.BCST 224(R9)(DI*2), Z18, Z14
-	VPDPBUSD.BCST 228(R9)(DI*2), Z18, Z15
-	VPDPBUSD.BCST 232(R9)(DI*2), Z18, Z16
-	VPDPBUSD.BCST 236(R9)(DI*2), Z18, Z17
+	VPDPBUSD.BCST 224(DI), Z18, Z2
+	VPDPBUSD.BCST 228(DI), Z18, Z3
+	VPDPBUSD.BCST 232(DI), Z18, Z4
+	VPDPBUSD.BCST 236(DI), Z18, Z5
+	VPDPBUSD.BCST 224(DI)(DX*1), Z18, Z6
+	VPDPBUSD.BCST 228(DI)(DX*1), Z18, Z7
+	VPDPBUSD.BCST 232(DI)(DX*1), Z18, Z8
+	VPDPBUSD.BCST 236(DI)(DX*1), Z18, Z9
+	VPDPBUSD.BCST 224(DI)(DX*2), Z18, Z10
+	VPDPBUSD.BCST 228(DI)(DX*2), Z18, Z11
+	VPDPBUSD.BCST 232(DI)(DX*2), Z18, Z12
+	VPDPBUSD.BCST 236(DI)(DX*2), Z18, Z13
+	VPDPBUSD.BCST 224(R8)(DX*2), Z18, Z14
+	VPDPBUSD.BCST 228(R8)(DX*2), Z18, Z15
+	VPDPBUSD.BCST 232(R8)(DX*2), Z18, Z16
+	VPDPBUSD.BCST 236(R8)(DX*2), Z18, Z17
 	VPTERNLOGD    $0x28, Z1, Z0, Z19
-	VPDPBUSD.BCST 240(R8), Z19, Z2
-	VPDPBUSD.BCST 244(R8), Z19, Z3
-	VPDPBUSD.BCST 248(R8), Z19, Z4
-	VPDPBUSD.BCST 252(R8), Z19, Z5
-	VPDPBUSD.BCST 240(R8)(DI*1), Z19, Z6
-	VPDPBUSD.BCST 244(R8)(DI*1), Z19, Z7
-	VPDPBUSD.BCST 248(R8)(DI*1), Z19, Z8
-	VPDPBUSD.BCST 252(R8)(DI*1), Z19, Z9
-	VPDPBUSD.BCST 240(R8)(DI*2), Z19, Z10
-	VPDPBUSD.BCST 244(R8)(DI*2), Z19, Z11
-	VPDPBUSD.BCST 248(R8)(DI*2), Z19, Z12
-	VPDPBUSD.BCST 252(R8)(DI*2), Z19, Z13
-	VPDPBUSD.BCST 240(R9)(DI*2), Z19, Z14
-	VPDPBUSD.BCST 244(R9)(DI*2), Z19, Z15
-	VPDPBUSD.BCST 248(R9)(DI*2), Z19, Z16
-	VPDPBUSD.BCST 252(R9)(DI*2), Z19, Z17
+	VPDPBUSD.BCST 240(DI), Z19, Z2
+	VPDPBUSD.BCST 244(DI), Z19, Z3
+	VPDPBUSD.BCST 248(DI), Z19, Z4
+	VPDPBUSD.BCST 252(DI), Z19, Z5
+	VPDPBUSD.BCST 240(DI)(DX*1), Z19, Z6
+	VPDPBUSD.BCST 244(DI)(DX*1), Z19, Z7
+	VPDPBUSD.BCST 248(DI)(DX*1), Z19, Z8
+	VPDPBUSD.BCST 252(DI)(DX*1), Z19, Z9
+	VPDPBUSD.BCST 240(DI)(DX*2), Z19, Z10
+	VPDPBUSD.BCST 244(DI)(DX*2), Z19, Z11
+	VPDPBUSD.BCST 248(DI)(DX*2), Z19, Z12
+	VPDPBUSD.BCST 252(DI)(DX*2), Z19, Z13
+	VPDPBUSD.BCST 240(R8)(DX*2), Z19, Z14
+	VPDPBUSD.BCST 244(R8)(DX*2), Z19, Z15
+	VPDPBUSD.BCST 248(R8)(DX*2), Z19, Z16
+	VPDPBUSD.BCST 252(R8)(DX*2), Z19, Z17
+	ADDQ          $+256, DI
 	ADDQ          $+256, R8
-	ADDQ          $+256, R9
-	ADDQ          $+32, R10
-	SUBQ          $+64, R11
+	ADDQ          $+32, R9
+	SUBQ          $+64, R10
 	JG            step
-	MOVL          $0x0000ffff, DI
-	BZHIL         DX, DI, DI
-	KMOVW         DI, K1
-	MOVQ          scales+56(FP), DI
-	VMOVUPS.Z     (DI), K1, Z18
-	MOVL          $0x7fffffff, DI
-	VMOVD         DI, X19
+	MOVQ          keys+48(FP), DI
+	MOVQ          $+65535, DX
+	MOVQ          $+64, R8
+	CMPQ          DI, R8
+	CMOVQGT       R8, DI
+	BZHIQ         DI, DX, DX
+	KMOVW         DX, K1
+	MOVQ          scales+56(FP), DX
+	MOVL          $0x3f800000, DI
+	VMOVD         DI, X18
+	VPBROADCASTD  X18, Z18
+	VMOVAPS       Z18, Z18
+	TESTQ         DX, DX
+	JZ            unscaled
+	VMOVUPS.Z     (DX), K1, Z18
+	MOVL          $0x7fffffff, DX
+	VMOVD         DX, X19
 	VPBROADCASTD  X19, Z19
 	VPANDD        Z19, Z18, Z19
 	VBROADCASTSS  most+64(FP), Z20
-	VCMPPS        $0x1e, Z20, Z19, K3
-	KORW          K3, K2, K2
-	MOVQ          dim+24(FP), DI
-	ADDQ          $+16, DI
-	MOVQ          q+16(FP), R8
-	MOVQ          DI, DI
-	SHLQ          $0x02, DI
-	LEAQ          (R8)(DI*1), R9
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	MOVQ          CX, R11
-	MOVL          $0x47800000, R12
-	VMOVD         R12, X19
-	VPBROADCASTD  X19, Z19
-	VPSLLD        $0x08, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	VPSLLD        $0x08, Z3, Z3
-	VPADDD        Z3, Z2, Z2
-	VCVTDQ2PS     Z4, Z4
-	VCVTDQ2PS     Z2, Z2
-	VFMADD231PS   Z4, Z19, Z2
-	VMULPS.BCST   16(R8), Z2, Z2
-	VBROADCASTSS  20(R8), Z3
-	VSCALEFPS     Z3, Z2, Z2
-	VMULPS        Z18, Z2, Z2
-	VMOVUPS       Z2, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z9, Z9
-	VPADDD        Z9, Z8, Z8
-	VPSLLD        $0x08, Z7, Z7
-	VPADDD        Z7, Z6, Z6
-	VCVTDQ2PS     Z8, Z8
-	VCVTDQ2PS     Z6, Z6
-	VFMADD231PS   Z8, Z19, Z6
-	VMULPS.BCST   16(R8)(DI*1), Z6, Z6
-	VBROADCASTSS  20(R8)(DI*1), Z2
-	VSCALEFPS     Z2, Z6, Z6
-	VMULPS        Z18, Z6, Z6
-	VMOVUPS       Z6, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z13, Z13
-	VPADDD        Z13, Z12, Z12
-	VPSLLD        $0x08, Z11, Z11
-	VPADDD        Z11, Z10, Z10
-	VCVTDQ2PS     Z12, Z12
-	VCVTDQ2PS     Z10, Z10
-	VFMADD231PS   Z12, Z19, Z10
-	VMULPS.BCST   16(R8)(DI*2), Z10, Z10
-	VBROADCASTSS  20(R8)(DI*2), Z2
-	VSCALEFPS     Z2, Z10, Z10
-	VMULPS        Z18, Z10, Z10
-	VMOVUPS       Z10, K1, (R11)
-	ADDQ          R10, R11
-	VPSLLD        $0x08, Z17, Z17
-	VPADDD        Z17, Z16, Z16
-	VPSLLD        $0x08, Z15, Z15
-	VPADDD        Z15, Z14, Z14
-	VCVTDQ2PS     Z16, Z16
-	VCVTDQ2PS     Z14, Z14
-	VFMADD231PS   Z16, Z19, Z14
-	VMULPS.BCST   16(R9)(DI*2), Z14, Z14
-	VBROADCASTSS  20(R9)(DI*2), Z2
-	VSCALEFPS     Z2, Z14, Z14
-	VMULPS        Z18, Z14, Z14
-	VMOVUPS       Z14, K1, (R11)
-	ADDQ          $+64, CX
-	ADDQ          $+64, scales+56(FP)
-	ADDQ          $+128, AX
-	SUBQ          $+16, DX
-	JG            block
-	MOVQ          528(SP), AX
-	NEGQ          AX
-	TESTQ         AX, AX
-	JZ            ahead32done
+	VCMPPS        $0x1e, Z20, Z19, K2
+	KORTESTW      K2, K2
+	JNZ           beyond
 
-ahead32:
+unscaled:
+	MOVQ         dim+24(FP), DX
+	ADDQ         $+16, DX
+	MOVQ         q+16(FP), DI
+	MOVQ         DX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DI)(DX*1), R8
+	MOVQ         stride+8(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         CX, R10
+	MOVL         $0x47800000, R11
+	VMOVD        R11, X19
+	VPBROADCASTD X19, Z19
+	VPSLLD       $0x08, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VPSLLD       $0x08, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z4, Z19, Z2
+	VMULPS.BCST  16(DI), Z2, Z2
+	VBROADCASTSS 20(DI), Z3
+	VSCALEFPS    Z3, Z2, Z2
+	VMULPS       Z18, Z2, Z2
+	VMOVUPS      Z2, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z8, Z8
+	VPSLLD       $0x08, Z7, Z7
+	VPADDD       Z7, Z6, Z6
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z8, Z19, Z6
+	VMULPS.BCST  16(DI)(DX*1), Z6, Z6
+	VBROADCASTSS 20(DI)(DX*1), Z2
+	VSCALEFPS    Z2, Z6, Z6
+	VMULPS       Z18, Z6, Z6
+	VMOVUPS      Z6, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z13, Z13
+	VPADDD       Z13, Z12, Z12
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z10, Z10
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z12, Z19, Z10
+	VMULPS.BCST  16(DI)(DX*2), Z10, Z10
+	VBROADCASTSS 20(DI)(DX*2), Z2
+	VSCALEFPS    Z2, Z10, Z10
+	VMULPS       Z18, Z10, Z10
+	VMOVUPS      Z10, K1, (R10)
+	ADDQ         R9, R10
+	VPSLLD       $0x08, Z17, Z17
+	VPADDD       Z17, Z16, Z16
+	VPSLLD       $0x08, Z15, Z15
+	VPADDD       Z15, Z14, Z14
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z14, Z14
+	VFMADD231PS  Z16, Z19, Z14
+	VMULPS.BCST  16(R8)(DX*2), Z14, Z14
+	VBROADCASTSS 20(R8)(DX*2), Z2
+	VSCALEFPS    Z2, Z14, Z14
+	VMULPS       Z18, Z14, Z14
+	VMOVUPS      Z14, K1, (R10)
+	ADDQ         $+64, CX
+	CMPQ         scales+56(FP), $+0
+	JEQ          scales47
+	ADDQ         $+64, scales+56(FP)
+
+scales47:
+	SUBQ $+16, keys+48(FP)
+	JLE  all
+	ADDQ $+128, AX
+	LEAQ 512(SP), DX
+	CMPQ AX, DX
+	JLT  block
+	ADDQ $+512, off+40(FP)
+	JMP  tile
+
+all:
+	MOVQ  528(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead48done
+
+ahead48:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead32fewer
+	JCS     ahead48fewer
 
-ahead32four:
+ahead48four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead32four
+	JCC        ahead48four
 
-ahead32fewer:
+ahead48fewer:
 	ADDQ $+4, CX
-	JZ   ahead32touched
+	JZ   ahead48touched
 
-ahead32one:
+ahead48one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead32one
+	JNZ        ahead48one
 
-ahead32touched:
+ahead48touched:
 	TESTQ SI, SI
-	JNZ   ahead32done
+	JNZ   ahead48done
 	MOVQ  512(SP), SI
 	INCQ  SI
 	MOVQ  SI, 512(SP)
 	CMPQ  SI, 520(SP)
-	JLT   ahead32row
+	JLT   ahead48row
 	MOVQ  $+0, 528(SP)
-	JMP   ahead32done
+	JMP   ahead48done
 
-ahead32row:
+ahead48row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead32
+	JNZ   ahead48
 
-ahead32done:
-	KORTESTW K2, K2
-	SETNE    AL
+ahead48done:
+	MOVQ $+0, keys+48(FP)
+
+beyond:
+	MOVQ keys+48(FP), AX
 	VZEROUPPER
-	MOVB     AL, beyond+104(FP)
+	MOVQ AX, left+104(FP)
 	RET

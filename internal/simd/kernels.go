@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// TileKeys is the most keys whose values are one float32 sum, and the most that one call of
-// an [Integer] takes. Other kernels, and a softmax, take any number.
+// TileKeys is the most keys whose values are one float32 sum, or one of integers. Kernels, and a
+// softmax, take any number.
 const TileKeys = 64 // docs/calibration.md
 
 // Tile is rows of keys or of values: row j begins at byte Off[j] of Data.

@@ -49,17 +49,20 @@ const largestOfTwo = 1<<16 - 2
 
 func (g integerAccumulate) emit() {
 	name := fmt.Sprintf("integerAccumulate%d%sx%d%s", g.digits, g.e.name, g.rows, g.suffix)
-	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, "+aheadArgs+") (done bool)",
-		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows, with weights in fixed point, of %d digits. It is not done, and has written nothing, where these would not do: see Integer.", g.rows, g.digits))
+	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, "+aheadArgs+") (left int)",
+		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows, tile by tile, with weights in fixed point, of %d digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.", g.rows, g.digits))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
-	g.list = g.pointers("v")
+	g.list = g.AllocLocal(8 * tileKeys)
 	g.weights, g.start, g.down = g.AllocLocal(g.rows*4*tileKeys), g.AllocLocal(16*g.rows), g.AllocLocal(8*g.rows)
 	g.heavy = g.AllocLocal(8 * g.rows)
-	g.fixWeights()
 	at, left := g.AllocLocal(8), g.AllocLocal(8)
+	ahead := g.gen.ahead(g.steps())
+
+	g.Label("tile")
+	g.pointers(g.list, "v")
+	g.fixWeights()
 	g.MOVQ(g.param("dim"), left)
 	g.MOVQ(imm(0), at)
-	ahead := g.gen.ahead(g.steps())
 	for _, channels := range g.passes() {
 		label := fmt.Sprintf("channels%d", channels)
 		g.Label(label)
@@ -76,10 +79,35 @@ func (g integerAccumulate) emit() {
 		g.JMP(op.LabelRef(label))
 		g.Label(label + "done")
 	}
+	g.SUBQ(imm(tileKeys), g.paramMem("keys"))
+	g.JLE(op.LabelRef("all"))
+	g.nextTile()
+	g.JMP(op.LabelRef("tile"))
+
+	g.Label("all")
 	ahead.rest()
-	g.finish(1)
+	g.MOVQ(imm(0), g.paramMem("keys"))
 	g.Label("declined")
-	g.finish(0)
+	ret := g.param("keys")
+	g.VZEROUPPER()
+	g.Store(ret, g.ReturnIndex(0))
+	g.RET()
+}
+
+// nextTile moves on by a tile, whose rows of o have come down to their scores' maxima.
+func (g integerAccumulate) nextTile() {
+	ones, row := g.GP64(), g.param("dim")
+	var words []uint32
+	for range g.rows {
+		words = append(words, float32bits(1))
+	}
+	g.LEAQ(g.table(fmt.Sprintf("ones%d", g.rows), words...), ones)
+	g.MOVQ(ones, g.paramMem("alpha"))
+	g.SHLQ(op.U8(2), row)
+	g.SUBQ(row, g.paramMem("o"))
+	g.ADDQ(imm(4*tileKeys), g.paramMem("p"))
+	g.ADDQ(imm(8*tileKeys), g.paramMem("off"))
+	g.nextScales(tileKeys)
 }
 
 // A pass takes so many channels of a row, or of two or three rows half as many: up to 24
@@ -105,14 +133,6 @@ func (g integerAccumulate) passes() []int {
 	return []int{passChannels / 2}
 }
 
-func (g integerAccumulate) finish(done uint32) {
-	ret := g.GP32()
-	g.MOVL(op.U32(done), ret)
-	g.VZEROUPPER()
-	g.Store(ret.As8(), g.ReturnIndex(0))
-	g.RET()
-}
-
 // steps is how often the inner loops turn.
 func (g integerAccumulate) steps() reg.GPVirtual {
 	n, passes, one := g.param("keys"), g.param("dim"), g.GP64()
@@ -133,7 +153,10 @@ func (g integerAccumulate) pass(channels, first, rows int, at op.Mem, ahead *ahe
 	label := fmt.Sprintf("keys%d", g.id())
 	acc := g.sums(channels, first, rows)
 	values := g.values(channels)
-	weight, key, place, left := g.GP64(), g.GP64(), g.GP64(), g.param("keys")
+	weight, key, place, left, most := g.GP64(), g.GP64(), g.GP64(), g.param("keys"), g.GP64()
+	g.MOVQ(imm(tileKeys), most)
+	g.CMPQ(left, most)
+	g.CMOVQGT(most, left)
 	g.LEAQ(g.weights.Offset(4*tileKeys*first), weight)
 	g.LEAQ(g.list, key)
 	g.MOVQ(at, place)

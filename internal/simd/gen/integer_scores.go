@@ -43,22 +43,22 @@ func (g integerScores) lowest() int { return allDigits - g.digits }
 
 func (g integerScores) emit() {
 	name := fmt.Sprintf("integerScores%d%sx%d%s", g.digits, g.e.name, g.rows, g.suffix)
-	g.TEXT(name, "func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, "+aheadArgs+") (beyond bool)",
-		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, with %d digits of them, and reports a scale above most.", g.rows, g.digits))
+	g.TEXT(name, "func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, "+aheadArgs+") (left int)",
+		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, with %d digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.", g.rows, g.digits))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
-	g.list = g.pointers("k")
+	g.list = g.AllocLocal(8 * tileKeys)
 	ahead := g.gen.ahead(g.steps())
 	flip := g.broadcast(0x80808080)
 	var low reg.VecVirtual
 	if g.e.bits == 4 {
 		flip, low = g.broadcast(0x88888888), g.broadcast(0x0f0f0f0f)
 	}
-	beyond := g.K()
-	g.KXORW(beyond, beyond, beyond)
 	key := g.GP64() // the place in the list of the block's first key
-	g.LEAQ(g.list, key)
-	x, s, left := g.paramMem("scales"), g.param("s"), g.param("keys")
+	s := g.param("s")
 
+	g.Label("tile")
+	g.pointers(g.list, "k")
+	g.LEAQ(g.list, key)
 	g.Label("block")
 	q := g.queryRows()
 	acc := make([][][]reg.VecVirtual, g.rows)
@@ -88,20 +88,36 @@ func (g integerScores) emit() {
 	g.ADDQ(imm(32), at)
 	g.SUBQ(imm(g.e.channels()), dim)
 	g.JG(op.LabelRef("step"))
-	g.store(acc, s, left, x, beyond)
+	g.store(acc, s)
 	g.ADDQ(imm(64), s)
-	g.ADDQ(imm(64), x)
+	g.nextScales(16)
+	g.SUBQ(imm(16), g.paramMem("keys"))
+	g.JLE(op.LabelRef("all"))
 	g.ADDQ(imm(16*8), key)
-	g.SUBQ(imm(16), left)
-	g.JG(op.LabelRef("block"))
+	end := g.GP64()
+	g.LEAQ(g.list.Offset(8*tileKeys), end)
+	g.CMPQ(key, end)
+	g.JLT(op.LabelRef("block"))
+	g.ADDQ(imm(8*tileKeys), g.paramMem("off"))
+	g.JMP(op.LabelRef("tile"))
 
+	g.Label("all")
 	ahead.rest()
-	found := g.GP8()
-	g.KORTESTW(beyond, beyond)
-	g.SETNE(found)
+	g.MOVQ(imm(0), g.paramMem("keys"))
+	g.Label("beyond")
+	left := g.param("keys")
 	g.VZEROUPPER()
-	g.Store(found, g.ReturnIndex(0))
+	g.Store(left, g.ReturnIndex(0))
 	g.RET()
+}
+
+// nextScales moves on by so many keys' scales, if there are any.
+func (g *gen) nextScales(keys int) {
+	label := fmt.Sprintf("scales%d", g.id())
+	g.CMPQ(g.paramMem("scales"), imm(0))
+	g.JEQ(op.LabelRef(label))
+	g.ADDQ(imm(4*keys), g.paramMem("scales"))
+	g.Label(label)
 }
 
 // touch goes through the next block's lines, eight a step, in the order of memory:
@@ -164,15 +180,15 @@ func (g integerScores) queryRows() rows {
 	return g.gen.rows(g.rows, g.param("q"), floats)
 }
 
-// pointers is the addresses of a tile's rows, the last one repeated up to tileKeys.
-func (g *gen) pointers(data string) op.Mem {
-	list := g.AllocLocal(8 * tileKeys)
+// pointers fills a list with the addresses of a tile's rows, the first of those that are left;
+// of fewer than tileKeys, the last one is repeated.
+func (g *gen) pointers(list op.Mem, data string) {
 	off, keys, ones := g.param("off"), g.param("keys"), g.GP64()
 	base, last := g.vec(), g.vec()
 	g.VPBROADCASTQ(g.param(data), base)
 	g.VPBROADCASTQ(op.Mem{Base: off, Index: keys, Scale: 8, Disp: -8}, last)
 	g.MOVQ(op.I32(-1), ones)
-	g.BZHIQ(keys, ones, ones)
+	g.fewer(keys, ones)
 	for i := range tileKeys / 8 {
 		mask, p := g.K(), g.vec()
 		g.KMOVB(ones.As32(), mask)
@@ -182,7 +198,15 @@ func (g *gen) pointers(data string) op.Mem {
 		g.VPADDQ(base, p, p)
 		g.VMOVDQU64(p, list.Offset(64*i))
 	}
-	return list
+}
+
+// fewer leaves the lowest n bits of 64, or all where n is more.
+func (g *gen) fewer(n, bits reg.GPVirtual) {
+	most := g.GP64()
+	g.MOVQ(imm(tileKeys), most)
+	g.CMPQ(n, most)
+	g.CMOVQGT(most, n)
+	g.BZHIQ(n, bits, bits)
 }
 
 // step takes 32 bytes of each key of a block.
@@ -250,20 +274,23 @@ func (g integerScores) transposed(key, at reg.GPVirtual, first int) [4]reg.VecVi
 	return z
 }
 
-// store takes a block's sums to scores: left keys, or 16.
-func (g integerScores) store(acc [][][]reg.VecVirtual, s, left reg.GPVirtual, x op.Mem, beyond reg.OpmaskVirtual) {
-	mask, over, ones := g.K(), g.K(), g.GP32()
-	g.MOVL(op.U32(0xffff), ones)
-	g.BZHIL(left.As32(), ones, ones)
-	g.KMOVW(ones, mask)
-	scales, at, size := g.vec(), g.GP64(), g.vec()
-	g.MOVQ(x, at)
+// store takes a block's sums to scores, of the keys that are left, unless a scale is above most.
+func (g integerScores) store(acc [][][]reg.VecVirtual, s reg.GPVirtual) {
+	mask, over, ones, left := g.K(), g.K(), g.GP64(), g.param("keys")
+	g.MOVQ(imm(0xffff), ones)
+	g.fewer(left, ones)
+	g.KMOVW(ones.As32(), mask)
+	scales, at, size, most := g.vec(), g.param("scales"), g.vec(), g.vec()
+	g.VMOVAPS(g.broadcast(float32bits(1)), scales)
+	g.TESTQ(at, at)
+	g.JZ(op.LabelRef("unscaled"))
 	g.VMOVUPS_Z(op.Mem{Base: at}, mask, scales)
 	g.VPANDD(g.broadcast(0x7fffffff), scales, size)
-	most := g.vec()
 	g.VBROADCASTSS(g.paramMem("most"), most)
 	g.VCMPPS(op.U8(greater), most, size, over)
-	g.KORW(over, beyond, beyond)
+	g.KORTESTW(over, over)
+	g.JNZ(op.LabelRef("beyond"))
+	g.Label("unscaled")
 
 	q, by := g.queryRows(), g.param("stride")
 	g.SHLQ(op.U8(2), by)

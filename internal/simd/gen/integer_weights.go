@@ -107,7 +107,7 @@ func (g *gen) dither() op.Mem {
 func (g integerAccumulate) keyMasks() []reg.OpmaskVirtual {
 	ones := g.GP64()
 	g.MOVQ(op.I32(-1), ones)
-	g.BZHIQ(g.param("keys"), ones, ones)
+	g.fewer(g.param("keys"), ones)
 	masks := make([]reg.OpmaskVirtual, tileKeys/16)
 	for i := range masks {
 		masks[i] = g.K()
