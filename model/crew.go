@@ -21,8 +21,7 @@ type crew struct {
 	accumulate [simd.NumElems]simd.AccumulateFunc
 	streams    [simd.NumElems]simd.RowsFunc // nil where there is none
 	dots       [gguf.Q6_K + 1]simd.DotFunc  // of types whose rows the kernels read where they lie
-	vectors    []simd.Vector                // rows of x as these take them
-	blocks     []simd.Block                 // of the products that take them
+	given      given                        // to them
 	rowByRow   bool                         // a row's products are the same bits whatever rows are beside it
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
@@ -47,6 +46,8 @@ type seat struct {
 	off     [2][simd.TileKeys]int // lists of rows
 	panel   simd.Panel            // of a product of many rows
 	columns []float32             // part of a product with a matrix that is stored by columns
+	vectors []simd.Vector         // rows of x as rows of blocks take them
+	made    int                   // of what they were made
 	fault   error                 // what ended its work: a file of weights that was cut short
 
 	_    [64]byte     // what others take from is on a cache line of its own

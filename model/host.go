@@ -9,6 +9,7 @@ import (
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/internal/network"
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -170,7 +171,7 @@ func (b *host) addNormed(weight []float32) {
 		if weight != nil {
 			normRows(h, h, weight, b.net.NormEps)
 		}
-		add(b.x[lo*size:hi*size], h)
+		simd.Add(b.x[lo*size:hi*size], h)
 	})
 }
 

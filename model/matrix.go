@@ -69,22 +69,39 @@ func (c *crew) takesVectors(w *network.Linear) bool {
 	return int(w.Type) < len(c.dots) && c.dots[w.Type] != nil
 }
 
-// prepare makes vectors of the products' x, which is the same for all, for those that take them.
+// given is an x that products share, of which those that take vectors make them. Each seat does so for itself, as it comes
+// to it: vectors that one had made for all would have to leave the others' caches before, and to come there after.
+type given struct {
+	number int
+	x      []float32 // [n, inputs]
+	n      int
+	blocks []simd.Block // of the products that take vectors
+}
+
+// prepare says what the products' x is.
 func (c *crew) prepare(n int, products ...product) {
-	c.blocks = c.blocks[:0]
+	g := &c.given
+	g.number++
+	g.x, g.n, g.blocks = products[0].x, n, g.blocks[:0]
 	for i := range products {
 		if w := products[i].w; c.takesVectors(w) {
-			c.blocks = append(c.blocks, blockOf[w.Type])
+			g.blocks = append(g.blocks, blockOf[w.Type])
 		}
 	}
-	if len(c.blocks) == 0 {
+}
+
+// takeUp makes vectors of what was given, once.
+func (s *seat) takeUp(inputs int) {
+	g := &s.crew.given
+	if s.made == g.number {
 		return
 	}
-	for len(c.vectors) < n {
-		c.vectors = append(c.vectors, simd.Vector{})
+	s.made = g.number
+	for len(s.vectors) < g.n {
+		s.vectors = append(s.vectors, simd.Vector{})
 	}
-	for r := range n {
-		c.vectors[r].Set(row(products[0].x, r, products[0].w.Cols), c.blocks...)
+	for r := range g.n {
+		s.vectors[r].Set(row(g.x, r, inputs), g.blocks...)
 	}
 }
 
@@ -126,7 +143,7 @@ func (p *product) compute(s *seat, n, task int) {
 		return
 	}
 	for i := range n {
-		add(p.y[i*outputs+lo:i*outputs+hi], p.w.Bias[lo:hi])
+		simd.Add(p.y[i*outputs+lo:i*outputs+hi], p.w.Bias[lo:hi])
 	}
 }
 
@@ -161,9 +178,10 @@ func rowList(off []int, lo, hi, size int) []int {
 
 // dots multiplies with quantised rows that the kernels read where they lie.
 func (p *product) dots(s *seat, n, lo, hi int) {
+	s.takeUp(p.w.Cols)
 	dot, data := s.crew.dots[p.w.Type], p.w.Data[lo*p.w.RowBytes():hi*p.w.RowBytes()]
 	for i := range n {
-		dot(p.y[i*p.w.Rows+lo:i*p.w.Rows+hi], &s.crew.vectors[i], data)
+		dot(p.y[i*p.w.Rows+lo:i*p.w.Rows+hi], &s.vectors[i], data)
 	}
 }
 

@@ -79,7 +79,7 @@ func (p *product) panel(s *seat, from, to, i int) (lo, hi int) {
 	}
 	if w.Bias != nil {
 		for i := range to - from {
-			add(y[i*outputs+lo:i*outputs+hi], w.Bias[lo:hi])
+			simd.Add(y[i*outputs+lo:i*outputs+hi], w.Bias[lo:hi])
 		}
 	}
 	return lo, hi

@@ -29,7 +29,7 @@ func main() {
 
 func run(dir string) error {
 	stages := map[string]func(*gen){
-		"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "nan": nanFile, "read": readFile, "scale": scaleFile, "divide": divideFile, "average": averageFile, "fetch": fetchFile, "blocks": blocksFile, "gate": gateFile, "panel": panelFile, "narrow": narrowFile, "quantise": quantiseFile,
+		"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "nan": nanFile, "read": readFile, "scale": scaleFile, "divide": divideFile, "average": averageFile, "fetch": fetchFile, "blocks": blocksFile, "gate": gateFile, "norm": normFile, "panel": panelFile, "narrow": narrowFile, "quantise": quantiseFile,
 	}
 	levels := []*level{&avx512, &avx2}
 	for _, l := range levels {
