@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/mmcloughlin/avo/attr"
-	"github.com/mmcloughlin/avo/build"
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 	"github.com/mmcloughlin/avo/x86"
@@ -89,7 +88,7 @@ func (l *level) elems() []elem {
 
 // gen is the context of one file at one level.
 type gen struct {
-	*build.Context
+	assembler
 	*level
 	consts map[string]op.Mem
 	labels int

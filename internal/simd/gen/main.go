@@ -70,7 +70,7 @@ func writeAll(dir string, l *level, stages map[string]func(*gen)) error {
 
 // write generates stage_level_amd64.s and the Go declarations beside it.
 func write(dir, stage string, l *level, emit func(*gen)) error {
-	g := &gen{Context: build.NewContext(), level: l}
+	g := &gen{assembler: build.NewContext(), level: l}
 	g.Constraint(buildtags.Term("amd64"))
 	emit(g)
 	file, err := g.Result()
