@@ -270,7 +270,13 @@ func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }
 func TestUnwritableStdoutIsNoSuccess(t *testing.T) {
 	told := "flashdec: writing to standard output: " + os.ErrClosed.Error() + "\n"
 	for _, args := range [][]string{
-		{"info"}, {"info", "--json"}, {"explain"}, {"explain", "--html=-"}, {"explain", realLayer, "--html=-"}, {"plan", "--lens=1x10000", "--json"}, {"--help"},
+		{"info"},
+		{"info", "--json"},
+		{"explain"},
+		{"explain", "--html=-"},
+		{"explain", realLayer, "--html=-"},
+		{"plan", "--lens=1x10000", "--json"},
+		{"--help"},
 		{"bench", "--suite=window", "--mb=1", "--match=1024", "--rounds=1", "--threads=1", "--csv"},
 	} {
 		var stderr bytes.Buffer
