@@ -10,6 +10,9 @@ import "github.com/flashdec/flashdec/internal/simd"
 func (c *stream) lead() {
 	k, v, shape, kernels := &c.job.k, &c.job.v, &c.job.launch.Shape, &c.job.kernels
 	kLead, vLead := simd.Lead(kernels.k, shape.KeyDim, c.rows), simd.Lead(kernels.v, shape.ValueDim, c.rows)
+	if c.job.longRuns {
+		vLead = simd.LeadSums(kernels.v, shape.ValueDim, c.rows)
+	}
 	this, next := &c.sweeps[0], &c.sweeps[1]
 	c.leads[0] = c.leading(c.fetch[0], k, this.k, next.k, kLead)
 	c.leads[1] = c.leads[0]
@@ -54,8 +57,11 @@ func (w *worker) beside(turn int, p *plane, a area) simd.Ahead {
 }
 
 // leading fills off with the rows that lie lead rows ahead of this sweep's: the rest of
-// this sweep, and the beginning of the next one, or of what follows.
+// this sweep, and the beginning of the next one, or of what follows. With no lead there are none.
 func (c *stream) leading(off []int, p *plane, this, next []int, lead int) []int {
+	if lead == 0 {
+		return off[:0]
+	}
 	n := copy(off, this[min(lead, len(this)):])
 	if len(next) > 0 {
 		return off[:n+copy(off[n:], next[:min(lead, len(next))])]

@@ -42,15 +42,22 @@ func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 	}
 }
 
-// lineScales is how many scales a line of the cache holds.
-const lineScales = 16
+const (
+	// lineScales is how many scales a line of the cache holds.
+	lineScales = 16
+
+	// longScales is how many scales of a head lie together, and are read at once, where they
+	// are not fetched ahead: the hardware's prefetcher leads who reads them, and fetches would hold
+	// up those of rows.
+	longScales = 1024 // docs/calibration.md
+)
 
 // listScales lists where the lines of scales begin that belong to the next sweep's
 // keys, in the first KV head, if each key has one: they lie elsewhere, a line or two
 // a page.
 func (w *worker) listScales(list []int, s *kv.Scales) []int {
 	list = list[:0]
-	if s.Kind != kv.TokenScale {
+	if s.Kind != kv.TokenScale || s.SlotStride == 1 && min(w.job.launch.KV.PageSize, w.job.sweepKeys) >= longScales {
 		return list
 	}
 	step := max(1, lineScales/max(1, s.SlotStride))

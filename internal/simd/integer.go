@@ -41,7 +41,7 @@ const (
 
 	// coarseLoss and scoreLoss are how far a score may be off for its query's being in
 	// fixed point, without its lowest digit and with it.
-	coarseLoss = 0x1.ep-19 // docs/NUMERICS.md
+	coarseLoss = 0x1.8p-18 // docs/NUMERICS.md
 	scoreLoss  = 0x1p-19
 )
 

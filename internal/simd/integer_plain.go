@@ -149,11 +149,11 @@ func integerScoresRow(s []float32, e Elem, digits int, q []byte, k Tile, scales 
 	}
 }
 
-const (
-	heavyBits   = 23        // of the largest weight in three digits, behind its exponent
-	lightTop    = 1<<16 - 2 // what the largest becomes in two
-	leastWeight = 0x1p-100  // stands for a largest weight below it
-)
+// leastWeight stands for a largest weight below it.
+const leastWeight = 0x1p-100
+
+// largestWeight is what the largest weight becomes in so many digits.
+func largestWeight(digits int) float32 { return float32(uint32(1)<<(8*digits) - 2) }
 
 // integerDoes reports whether so many digits do for a tile's weights.
 func integerDoes(e Elem, digits int, p []float32, dim int, v Tile, scales []float32, most float32) bool {
@@ -197,18 +197,15 @@ func integerAccumulateRow(o []float32, e Elem, digits int, p []float32, alpha fl
 // fixedWeights takes weights of which top is the largest to fixed point, with what that is worth.
 func fixedWeights(digits int, p []float32, top float32) (n []uint32, down float32) {
 	n = make([]uint32, len(p))
-	if digits == 2 {
-		up := lightTop / top
-		for j, x := range p {
-			n[j] = uint32(float32(math.FMA(float64(x), float64(up), dither(j))))
-		}
-		return n, top * (1 / float32(lightTop))
-	}
-	exp := exponent(top) - heavyBits
+	up := largestWeight(digits) / top
 	for j, x := range p {
-		n[j] = uint32(math.RoundToEven(math.Ldexp(float64(x), -exp)))
+		if digits == 2 {
+			n[j] = uint32(float32(math.FMA(float64(x), float64(up), dither(j))))
+		} else {
+			n[j] = uint32(math.RoundToEven(float64(x * up)))
+		}
 	}
-	return n, float32(math.Ldexp(1, exp))
+	return n, top * (1 / largestWeight(digits))
 }
 
 // dither is what is added to a weight of key j of a tile, in two digits, before it is cut: as

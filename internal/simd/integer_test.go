@@ -278,9 +278,8 @@ func (c *integerCase) weights(rng *rand.Rand) {
 	}
 }
 
-// TestIntegerAccumulateLosesLittle: a sum in three digits is off by half of 2⁻²³ of the largest
-// weight's power of two for each other key, one in two digits by 1/65534 of the largest
-// weight, and both by three roundings.
+// TestIntegerAccumulateLosesLittle: a sum in three digits is off by half of 1/(2²⁴ − 2) of the
+// largest weight for each key, one in two digits by 1/65534 of it, and both by three roundings.
 func TestIntegerAccumulateLosesLittle(t *testing.T) {
 	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
 		rng := rand.New(rand.NewPCG(39, 40))
@@ -298,9 +297,9 @@ func TestIntegerAccumulateLosesLittle(t *testing.T) {
 			for r := range c.rows {
 				weights := c.s[r*c.stride:][:c.keys]
 				top := max(slices.Max(weights), leastWeight)
-				off := math.Ldexp(1, exponent(top)-heavyBits-1)
+				off := float64(top) / float64(largestWeight(3)) / 2
 				if light {
-					off = float64(top) / lightTop
+					off = float64(top) / float64(largestWeight(2))
 				}
 				sum, limit := make([]float64, c.dim), make([]float64, c.dim)
 				for j, at := range c.tile.Off {
@@ -331,7 +330,7 @@ func TestIntegerAccumulateKeepsSmallWeights(t *testing.T) {
 			for i := range c.tile.Data { // codes of 1
 				c.tile.Data[i] = map[Elem]byte{I8: 1, I4: 0x11}[e]
 			}
-			small := float32(rng.ExpFloat64() / lightTop)
+			small := float32(rng.ExpFloat64()) / largestWeight(2)
 			for r := range c.rows {
 				row := c.s[r*c.stride:][:c.keys]
 				for j := range row {
@@ -342,8 +341,8 @@ func TestIntegerAccumulateKeepsSmallWeights(t *testing.T) {
 			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, c.most(1), Ahead{})
 			want := 1 + float64(small)*float64(c.keys-1)
 			for i, got := range c.q {
-				if !close64(float64(got), want, 4.0/lightTop) {
-					t.Fatalf("%v: o[%d] is %v, want %v: small weights of %v are off by %v units", c, i, got, want, small, (float64(got)-want)*lightTop)
+				if !close64(float64(got), want, 4.0/float64(largestWeight(2))) {
+					t.Fatalf("%v: o[%d] is %v, want %v: small weights of %v are off by %v units", c, i, got, want, small, (float64(got)-want)*float64(largestWeight(2)))
 				}
 			}
 		}

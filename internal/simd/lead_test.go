@@ -23,6 +23,22 @@ func TestLeadIsListed(t *testing.T) {
 	})
 }
 
+// TestLeadOfSums: values are led as keys are, or, one row's of bytes, not at all.
+func TestLeadOfSums(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for e := F32; e < NumElems; e++ {
+			for _, dim := range []int{64, 128, 576} {
+				for rows := 1; rows <= MaxRows; rows++ {
+					lead, alone := LeadSums(e, dim, rows), e == I8 && rows == 1 && IntegerKernels(e).Takes(dim)
+					if lead != Lead(e, dim, rows) && !(alone && inHalves && lead == 0) {
+						t.Errorf("%v, %d rows of %d elements: values are led by %d keys, keys by %d", e, rows, dim, lead, Lead(e, dim, rows))
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestLeadOfTilesReadInParts: AVX2's sums of several rows read a part of all values
 // first, so that none of a tile may be left to fetch while its own kernel runs.
 func TestLeadOfTilesReadInParts(t *testing.T) {

@@ -44,8 +44,9 @@ var weightDigits = []int{2, 3}
 // 2⁻¹¹⁶ of any code, and a weight that is no score's is lifted by 2⁹⁶.
 const leastWeight = 0x1p-100
 
-// largestOfTwo is what the largest weight becomes in two digits. The dither adds less than 1.
-const largestOfTwo = 1<<16 - 2
+// largest is what the largest weight becomes: rounding, or the dither, takes it no further than
+// digits go.
+func (g integerAccumulate) largest() float32 { return float32(uint32(1)<<(8*g.digits) - 2) }
 
 func (g integerAccumulate) emit() {
 	name := fmt.Sprintf("integerAccumulate%d%sx%d%s", g.digits, g.e.name, g.rows, g.suffix)

@@ -42,16 +42,18 @@ func (g integerAccumulate) fixWeights() {
 // digitsOf writes the digits of a row's weights.
 func (g integerAccumulate) digitsOf(r int, x []reg.VecVirtual, top, order reg.VecVirtual) {
 	g.VPMAXUD(g.broadcast(float32bits(leastWeight)), top, top)
-	toInteger := g.toNearest(r, top)
-	if g.digits == 2 {
-		toInteger = g.dithered(r, top)
-	}
+	up, down := g.vec(), g.XMM()
+	g.VMOVAPS(g.broadcast(float32bits(g.largest())), up)
+	g.VDIVSS(top.AsX(), up.AsX(), up.AsX())
+	g.VBROADCASTSS(up.AsX(), up)
+	g.VMULSS(g.broadcast(float32bits(1/g.largest())).AsX(), top.AsX(), down)
+	g.VMOVSS(down, g.down.Offset(8*r))
 	var sum, bias reg.VecVirtual
 	if g.e.bits == 4 {
 		sum, bias = g.zero(), g.broadcast(uint32(256-g.e.bias)*0x01010101)
 	}
 	for i, x := range x {
-		toInteger(i, x)
+		g.toInteger(i, x, up)
 		g.VPSHUFB(order, x, x)
 		g.VMOVDQU32(x, g.weights.Offset(4*tileKeys*r+64*i))
 		if sum != nil {
@@ -64,34 +66,17 @@ func (g integerAccumulate) digitsOf(r int, x []reg.VecVirtual, top, order reg.Ve
 	}
 }
 
-// toNearest makes weights multiples of a power of two, the largest of 24 bits.
-func (g integerAccumulate) toNearest(r int, top reg.VecVirtual) func(i int, x reg.VecVirtual) {
-	const bits = 23 // of the largest weight, behind the point
-	up, down := g.vec(), g.vec()
-	g.VGETEXPPS(top, down)
-	g.VSUBPS(g.broadcast(float32bits(bits)), down, down)
-	g.VSUBPS(down, g.zero(), up)
-	g.VSCALEFPS(down, g.broadcast(float32bits(1)), down)
-	g.VMOVSS(down.AsX(), g.down.Offset(8*r))
-	return func(_ int, x reg.VecVirtual) {
-		g.VSCALEFPS(up, x, x)
+// toInteger makes key i's 16 weights multiples of a part of the largest. In three digits they are
+// rounded to the nearest; in two up or down by the key's place: as many small ones that are alike
+// go up as keep their sum.
+func (g integerAccumulate) toInteger(i int, x, up reg.VecVirtual) {
+	if g.digits > 2 {
+		g.VMULPS(up, x, x)
 		g.VCVTPS2DQ(x, x)
+		return
 	}
-}
-
-// dithered makes weights multiples of a part of the largest, rounded up or down by the key's
-// place: as many small ones that are alike go up as keep their sum.
-func (g integerAccumulate) dithered(r int, top reg.VecVirtual) func(i int, x reg.VecVirtual) {
-	up, down, dither := g.vec(), g.XMM(), g.dither()
-	g.VMOVAPS(g.broadcast(float32bits(largestOfTwo)), up)
-	g.VDIVSS(top.AsX(), up.AsX(), up.AsX())
-	g.VBROADCASTSS(up.AsX(), up)
-	g.VMULSS(g.broadcast(float32bits(1/float32(largestOfTwo))).AsX(), top.AsX(), down)
-	g.VMOVSS(down, g.down.Offset(8*r))
-	return func(i int, x reg.VecVirtual) {
-		g.VFMADD213PS(dither.Offset(64*i), up, x)
-		g.VCVTTPS2DQ(x, x)
-	}
+	g.VFMADD213PS(g.dither().Offset(64*i), up, x)
+	g.VCVTTPS2DQ(x, x)
 }
 
 // dither is a number of (0, 1) for each key of a tile: i + ½ turns its six bits around.
