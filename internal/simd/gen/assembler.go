@@ -146,6 +146,7 @@ type instructions interface {
 	VGF2P8AFFINEQB(...op.Op)
 	VHADDPD(op.Op, op.Op, op.Op)
 	VHADDPS(op.Op, op.Op, op.Op)
+	VINSERTI32X4(...op.Op)
 	VINSERTI64X4(...op.Op)
 	VMASKMOVPS(op.Op, op.Op, op.Op)
 	VMAXPS(...op.Op)

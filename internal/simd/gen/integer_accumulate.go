@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/attr"
 	op "github.com/mmcloughlin/avo/operand"
@@ -35,6 +36,7 @@ type integerAccumulate struct {
 	start   op.Mem // [rows][4]int32: −bias·Σ of each digit
 	down    op.Mem // [rows][2]float32: what takes a sum to o, and the largest weight
 	heavy   op.Mem // [rows] addresses of the values of the largest weights
+	half    op.Mem // [rows][2][16]float32: sums of the first half of a pass's channels
 }
 
 // weightDigits are how many digits of weights there are kernels for.
@@ -56,6 +58,9 @@ func (g integerAccumulate) emit() {
 	g.list = g.AllocLocal(8 * tileKeys)
 	g.weights, g.start, g.down = g.AllocLocal(g.rows*4*tileKeys), g.AllocLocal(16*g.rows), g.AllocLocal(8*g.rows)
 	g.heavy = g.AllocLocal(8 * g.rows)
+	if g.inHalves() {
+		g.half = g.AllocLocal(2 * 64 * g.rows)
+	}
 	at, left := g.AllocLocal(8), g.AllocLocal(8)
 	ahead := g.gen.ahead(g.steps())
 
@@ -69,11 +74,7 @@ func (g integerAccumulate) emit() {
 		g.Label(label)
 		g.CMPQ(left, imm(channels))
 		g.JLT(op.LabelRef(label + "done"))
-		first := 0
-		for _, rows := range g.passRows() {
-			g.pass(channels, first, rows, at, ahead)
-			first += rows
-		}
+		g.pass(channels, at, ahead)
 		g.ADDQ(imm(4*channels), g.paramMem("o"))
 		g.ADDQ(imm(channels*g.e.bits/8), at)
 		g.SUBQ(imm(channels), left)
@@ -111,20 +112,15 @@ func (g integerAccumulate) nextTile() {
 	g.nextScales(tileKeys)
 }
 
-// A pass takes so many channels of a row, or of two or three rows half as many: up to 24
-// sums of digits.
-const passChannels = 128
+// A pass takes so many channels of a row, or half as many of more rows; and where these would have more
+// than 24 sums of digits, in two halves.
+const (
+	passChannels = 128
+	passSums     = 24
+)
 
-// passRows are the rows of each pass.
-func (g integerAccumulate) passRows() []int {
-	switch {
-	case g.rows == 3 && g.digits == 2:
-		return []int{3}
-	case g.rows <= 2:
-		return []int{g.rows}
-	}
-	return []int{2, g.rows - 2}
-}
+// inHalves says that passes are in two halves, of which each unpacks half of what it reads.
+func (g integerAccumulate) inHalves() bool { return g.rows*g.digits*passChannels/2/16 > passSums }
 
 // passes are the numbers of channels of passes, the largest first.
 func (g integerAccumulate) passes() []int {
@@ -142,23 +138,39 @@ func (g integerAccumulate) steps() reg.GPVirtual {
 	g.MOVQ(imm(1), one)
 	g.SHRQ(op.U8(log2(g.passes()[0])), passes)
 	g.CMOVQEQ(one, passes)
-	if len(g.passRows()) > 1 {
+	if g.inHalves() {
 		g.ADDQ(passes, passes)
 	}
 	g.IMULQ(passes, n)
 	return n
 }
 
-// pass takes so many channels of some rows.
-func (g integerAccumulate) pass(channels, first, rows int, at op.Mem, ahead *ahead) {
+// pass takes so many channels.
+func (g integerAccumulate) pass(channels int, at op.Mem, ahead *ahead) {
+	values := []fourValues{g.values(channels)}
+	if g.inHalves() {
+		values = []fourValues{g.halfOfValues(0), g.halfOfValues(1)}
+	}
+	var acc [][][]reg.VecVirtual
+	for half, four := range values {
+		if half > 0 {
+			g.put(acc)
+		}
+		acc = g.sums(channels / len(values))
+		g.keys(four, at, acc, ahead)
+	}
+	g.full(at)
+	g.update(acc)
+}
+
+// keys adds a tile's products to sums.
+func (g integerAccumulate) keys(values fourValues, at op.Mem, acc [][][]reg.VecVirtual, ahead *ahead) {
 	label := fmt.Sprintf("keys%d", g.id())
-	acc := g.sums(channels, first, rows)
-	values := g.values(channels)
 	weight, key, place, left, most := g.GP64(), g.GP64(), g.GP64(), g.param("keys"), g.GP64()
 	g.MOVQ(imm(tileKeys), most)
 	g.CMPQ(left, most)
 	g.CMOVQGT(most, left)
-	g.LEAQ(g.weights.Offset(4*tileKeys*first), weight)
+	g.LEAQ(g.weights, weight)
 	g.LEAQ(g.list, key)
 	g.MOVQ(at, place)
 	g.Label(label)
@@ -177,16 +189,12 @@ func (g integerAccumulate) pass(channels, first, rows int, at op.Mem, ahead *ahe
 	g.ADDQ(imm(4*8), key)
 	g.SUBQ(imm(4), left)
 	g.JG(op.LabelRef(label))
-	if first == 0 {
-		g.full(at)
-	}
-	g.update(first, acc)
 }
 
-// sums begins a pass: the vectors of each digit of each row.
-func (g integerAccumulate) sums(channels, first, rows int) [][][]reg.VecVirtual {
+// sums begins a pass, or a half of it: the vectors of each digit of each row.
+func (g integerAccumulate) sums(channels int) [][][]reg.VecVirtual {
 	zero := g.zero()
-	acc := make([][][]reg.VecVirtual, rows)
+	acc := make([][][]reg.VecVirtual, g.rows)
 	for r := range acc {
 		acc[r] = make([][]reg.VecVirtual, g.digits)
 		for t := range acc[r] {
@@ -195,7 +203,7 @@ func (g integerAccumulate) sums(channels, first, rows int) [][][]reg.VecVirtual 
 				if g.e.bits == 8 {
 					g.VMOVDQA64(zero, a)
 				} else {
-					g.VPBROADCASTD(g.start.Offset(16*(first+r)+4*t), a)
+					g.VPBROADCASTD(g.start.Offset(16*r+4*t), a)
 				}
 			}
 		}
@@ -203,28 +211,36 @@ func (g integerAccumulate) sums(channels, first, rows int) [][][]reg.VecVirtual 
 	return acc
 }
 
+// put puts the sums of a first half aside.
+func (g integerAccumulate) put(acc [][][]reg.VecVirtual) {
+	for r, digits := range acc {
+		g.weigh(r, digits)
+		for i, sum := range digits[0] {
+			g.VMOVUPS(sum, g.half.Offset(64*(2*r+i)))
+		}
+	}
+}
+
 // update is o = o·α + acc, with o not read where α is 0.
-func (g integerAccumulate) update(first int, acc [][][]reg.VecVirtual) {
+func (g integerAccumulate) update(acc [][][]reg.VecVirtual) {
 	row, by, alpha := g.GP64(), g.param("dim"), g.param("alpha")
 	g.SHLQ(op.U8(2), by)
 	g.MOVQ(g.paramMem("o"), row)
-	for range first {
-		g.ADDQ(by, row)
-	}
 	for r, digits := range acc {
-		a, down, live := g.vec(), g.vec(), g.K()
-		g.VBROADCASTSS(op.Mem{Base: alpha, Disp: 4 * (first + r)}, a)
-		g.VBROADCASTSS(g.down.Offset(8*(first+r)), down)
+		a, live := g.vec(), g.K()
+		g.VBROADCASTSS(op.Mem{Base: alpha, Disp: 4 * r}, a)
 		g.VCMPPS(op.U8(notEqual), g.zero(), a, live)
-		for i := range digits[0] {
-			var sums []reg.VecVirtual
-			for _, digit := range digits {
-				sums = append(sums, digit[i])
+		g.weigh(r, digits)
+		sums, free := digits[0], slices.Concat(digits[1:]...)
+		if g.inHalves() {
+			first := g.vecs(2)
+			for i, sum := range first {
+				g.VMOVUPS(g.half.Offset(64*(2*r+i)), sum)
 			}
-			g.weigh(sums, down)
+			sums, free = append(first, sums...), append(free, g.vecs(2)...)
 		}
-		for from := 0; from < len(digits[0]); from += 4 {
-			for i, sum := range g.inOrder(digits[0][from:][:4], digits[1][from:][:4]) {
+		for from := 0; from < len(sums); from += 4 {
+			for i, sum := range g.inOrder(sums[from:][:4], free[from:][:4]) {
 				m, old := op.Mem{Base: row, Disp: 64 * (from + i)}, g.vec()
 				g.VMOVUPS_Z(m, live, old)
 				g.VFMADD231PS(old, a, sum)
@@ -237,21 +253,25 @@ func (g integerAccumulate) update(first int, acc [][][]reg.VecVirtual) {
 	}
 }
 
-// weigh joins the sums of digits, the lowest first: their float32 is in that one's place.
-func (g integerAccumulate) weigh(sums []reg.VecVirtual, down reg.VecVirtual) {
-	low, upper := sums[0], sums[1]
-	if g.digits == 2 {
-		g.VPSLLD(op.U8(8), upper, upper)
-		g.VPADDD(upper, low, low)
-		g.VCVTDQ2PS(low, low)
-	} else {
-		g.VPSLLD(op.U8(8), sums[2], sums[2])
-		g.VPADDD(sums[2], upper, upper)
-		g.VCVTDQ2PS(upper, upper)
-		g.VCVTDQ2PS(low, low)
-		g.VFMADD231PS(g.broadcast(float32bits(1<<8)), upper, low)
+// weigh joins a row's sums of digits, the lowest first: their float32 is in that one's place.
+func (g integerAccumulate) weigh(r int, digits [][]reg.VecVirtual) {
+	down := g.vec()
+	g.VBROADCASTSS(g.down.Offset(8*r), down)
+	for i, low := range digits[0] {
+		upper := digits[1][i]
+		if g.digits == 2 {
+			g.VPSLLD(op.U8(8), upper, upper)
+			g.VPADDD(upper, low, low)
+			g.VCVTDQ2PS(low, low)
+		} else {
+			g.VPSLLD(op.U8(8), digits[2][i], digits[2][i])
+			g.VPADDD(digits[2][i], upper, upper)
+			g.VCVTDQ2PS(upper, upper)
+			g.VCVTDQ2PS(low, low)
+			g.VFMADD231PS(g.broadcast(float32bits(1<<8)), upper, low)
+		}
+		g.VMULPS(down, low, low)
 	}
-	g.VMULPS(down, low, low)
 }
 
 // inOrder puts four vectors of sums in the order of channels; free are four registers

@@ -5,14 +5,61 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// values is the loader of four keys: it hands on two vectors of o at a time, whose
+// fourValues is a loader of four keys: it hands on two vectors of o at a time, whose
 // words are the signed bytes of the four keys. See inOrder for where channels are.
-func (g integerAccumulate) values(channels int) func(key, place reg.GPVirtual, use func(first int, v [2]reg.VecVirtual)) {
-	row := func(key, place reg.GPVirtual, i, from int) op.Mem {
-		p := g.GP64()
-		g.MOVQ(op.Mem{Base: key, Disp: 8 * i}, p)
-		return op.Mem{Base: p, Index: place, Scale: 1, Disp: from * g.e.bits / 8}
+type fourValues func(key, place reg.GPVirtual, use func(first int, v [2]reg.VecVirtual))
+
+// row is where a key's channels lie, from one of a pass on.
+func (g integerAccumulate) row(key, place reg.GPVirtual, i, from int) op.Mem {
+	p := g.GP64()
+	g.MOVQ(op.Mem{Base: key, Disp: 8 * i}, p)
+	return op.Mem{Base: p, Index: place, Scale: 1, Disp: from * g.e.bits / 8}
+}
+
+// halfOfValues loads the first two of the vectors that 64 channels are, or the other two.
+func (g integerAccumulate) halfOfValues(half int) fourValues {
+	if g.e.bits == 8 {
+		unpack := g.VPUNPCKLBW
+		if half > 0 {
+			unpack = g.VPUNPCKHBW
+		}
+		return func(key, place reg.GPVirtual, use func(int, [2]reg.VecVirtual)) {
+			a, b, v := g.vec(), g.vec(), g.vec()
+			g.VMOVDQU32(g.row(key, place, 0, 0), a)
+			g.VMOVDQU32(g.row(key, place, 2, 0), b)
+			unpack(g.row(key, place, 1, 0), a, a)
+			unpack(g.row(key, place, 3, 0), b, b)
+			g.VPUNPCKLWD(b, a, v)
+			g.VPUNPCKHWD(b, a, a)
+			use(0, [2]reg.VecVirtual{v, a})
+		}
 	}
+	low, order := g.broadcast(0x0f0f0f0f), g.vec()
+	g.VMOVDQU32(g.quadOrder(), order)
+	return func(key, place reg.GPVirtual, use func(int, [2]reg.VecVirtual)) {
+		v := g.vec()
+		g.loadPart(g.row(key, place, 0, 32*half), v.AsX(), v)
+		for i := 1; i < 4; i++ {
+			g.VINSERTI32X4(op.U8(uint8(i)), g.row(key, place, i, 32*half), v, v)
+		}
+		g.VPERMB(v, order, v)
+		use(0, g.nibbles(v, low))
+	}
+}
+
+// quadOrder takes 16 bytes each of four keys as words of a byte of each.
+func (g integerAccumulate) quadOrder() op.Mem {
+	words := make([]uint32, 16)
+	for i := range words {
+		words[i] = uint32(i) * 0x01010101
+		words[i] += 0x30201000
+	}
+	return g.table("quadOrder", words...)
+}
+
+// values loads all vectors of so many channels.
+func (g integerAccumulate) values(channels int) fourValues {
+	row := g.row
 	if g.e.bits == 8 {
 		return func(key, place reg.GPVirtual, use func(int, [2]reg.VecVirtual)) {
 			for from := 0; from < channels; from += 64 {
