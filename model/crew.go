@@ -21,14 +21,18 @@ type crew struct {
 	accumulate [simd.NumElems]simd.AccumulateFunc
 	streams    [simd.NumElems]simd.RowsFunc // nil where there is none
 	dots       [gguf.Q6_K + 1]simd.DotFunc  // of types whose rows the kernels read where they lie
-	given      given                        // to them
 	rowByRow   bool                         // a row's products are the same bits whatever rows are beside it
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
-	// a job opens and read by those who joined alone.
-	state    atomic.Uint64
-	do       func(s *seat, task int)
+	// a job opens and read by those who joined alone: who sees the one has the line of the other.
+	_     [64]byte
+	state atomic.Uint64
+	do    func(s *seat, task int)
+	given given // to products whose rows take vectors
+
+	_        [64]byte
 	finished atomic.Int64
+	_        [64]byte
 
 	assist   func(until func() bool) bool
 	stepping atomic.Bool // a step is under way
@@ -62,8 +66,8 @@ const (
 
 	// A helper gives way to other goroutines each so many looks, and between steps sleeps after so many
 	// turns: some 30 microseconds, as long as it takes to wake one.
-	looksPerTurn = 32
-	turns        = 200
+	looksPerTurn = 256
+	turns        = 25
 )
 
 // blockOf are the kernels' names of types of blocks.

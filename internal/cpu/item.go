@@ -39,6 +39,7 @@ type worker struct {
 	end   int  // where the keys end that the query tile sees of the split
 	only  bool // it sees one chunk of them
 	fault error
+	size  size // of its buffers
 
 	streams []stream // of the task's KV heads
 	walking []stream // those whose keys are being walked: all, or one once more
@@ -67,37 +68,60 @@ type worker struct {
 	room     []stream              // for the most heads of any task
 }
 
-// reserve makes room for tasks of so many heads: query tiles of so many rows, or, of
-// tasks of several heads, rowsBeside; and for units of that many splits.
-func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
-	shape, all := &w.job.launch.Shape, max(rows, heads*rowsBeside)
-	w.roomBeside = rowsBeside
+// size is what a worker's buffers depend on. Launches that follow one another, as those of a model's layers do, seldom
+// differ in it, and places that are left alone stay in the caches of those who work there.
+type size struct {
+	shape                attn.Shape
+	heads                int // of a task
+	rows, rowsBeside     int // of a query tile, and of one of tasks of several heads
+	splits               int // of a unit
+	sweepKeys, pageSize  int
+	keyBytes, valueBytes int // of a row
+
+	scaled, integerK, integerV bool
+}
+
+// reserve makes room for the largest task of the launch, and the largest unit.
+func (w *worker) reserve(s size) {
+	w.size = s
+	shape, all := &s.shape, max(s.rows, s.heads*s.rowsBeside)
+	w.roomBeside = s.rowsBeside
 	w.q, w.s, w.alpha, w.ones = resize(w.q, all*shape.KeyDim), resize(w.s, all*w.job.stride()), resize(w.alpha, all), resize(w.ones, all)
 	w.aside = all
-	w.o = resize(w.o, (all+heads*rowsBeside)*shape.ValueDim)
-	if heads > 1 {
-		w.besides[0].reserve(w.job, &w.job.k, heads)
-		w.besides[1].reserve(w.job, &w.job.v, heads)
+	w.o = resize(w.o, (all+s.heads*s.rowsBeside)*shape.ValueDim)
+	if s.heads > 1 {
+		w.besides[0].reserve(w.job, &w.job.k, s.heads)
+		w.besides[1].reserve(w.job, &w.job.v, s.heads)
 	}
 	for r := range w.ones {
 		w.ones[r] = 1
 	}
-	states := max(splits, chunksPerMerge) + 1 // and a sink
+	states := max(s.splits, chunksPerMerge) + 1 // and a sink
 	w.list, w.weight, w.averaged = resize(w.list, states), resize(w.weight, states), resize(w.averaged, states)
 	for _, t := range [...]*sweep{&w.sweeps[0], &w.sweeps[1], &w.visible} {
-		t.reserve(w.job.sweepKeys)
+		t.reserve(s.sweepKeys)
 	}
 	for i := range w.lines {
-		w.lines[i], w.fetch[i] = resize(w.lines[i], w.job.sweepKeys), resize(w.fetch[i], w.job.sweepKeys)
+		w.lines[i], w.fetch[i] = resize(w.lines[i], s.sweepKeys), resize(w.fetch[i], s.sweepKeys)
 	}
-	for len(w.room) < heads {
+	for len(w.room) < s.heads {
 		w.room = append(w.room, stream{})
 	}
-	for h := range w.room[:heads] {
+	rows := s.rows
+	for h := range w.room[:s.heads] {
 		w.room[h].worker = w
-		w.room[h].reserve(rows, h*rowsBeside)
-		rows = rowsBeside
+		w.room[h].reserve(rows, h*s.rowsBeside)
+		rows = s.rowsBeside
 	}
+}
+
+// letGo lets go of the launch's memory and keeps the buffers.
+func (w *worker) letGo() {
+	for h := range w.room {
+		w.room[h].item, w.room[h].rules = nil, scorer{}
+	}
+	clear(w.list[:cap(w.list)])
+	clear(w.averaged[:cap(w.averaged)])
 }
 
 // compute computes the states of a task's items, split by split. False: the decode

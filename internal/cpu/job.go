@@ -83,13 +83,22 @@ func (j *job) seat(helpers int) {
 		}
 	}
 	for len(j.seats) <= helpers {
-		j.seats = append(j.seats, new(worker))
+		j.seats = append(j.seats, &worker{job: j, lane: len(j.seats)})
 	}
 	group := j.launch.Shape.GroupSize()
 	rows := func(queries int) int { return min(queries, tileQueries(group)) * group }
-	for i, w := range j.seats[:helpers+1] {
-		w.job, w.lane, w.fault = j, i, nil
-		w.reserve(heads, rows(queries), rows(beside), p.MaxSplits())
+	wanted := size{
+		shape: j.launch.Shape, heads: heads, rows: rows(queries), rowsBeside: rows(beside), splits: p.MaxSplits(),
+		sweepKeys: j.sweepKeys, pageSize: j.launch.KV.PageSize, keyBytes: j.k.row, valueBytes: j.v.row,
+		scaled: j.scaled, integerK: j.kernels.integerK != nil, integerV: j.kernels.integerV != nil,
+	}
+	for _, w := range j.seats[:helpers+1] {
+		if w.fault != nil {
+			w.fault = nil
+		}
+		if w.size != wanted {
+			w.reserve(wanted)
+		}
 	}
 }
 
@@ -97,13 +106,6 @@ func (j *job) seat(helpers int) {
 func (j *job) leave() {
 	j.launch, j.done, j.recording = nil, nil, recorder{}
 	j.k, j.v = plane{}, plane{}
-	for _, w := range j.seats {
-		for h := range w.room {
-			w.room[h].item, w.room[h].rules = nil, scorer{}
-		}
-		clear(w.list[:cap(w.list)])
-		clear(w.averaged[:cap(w.averaged)])
-	}
 }
 
 // HelperWork is how much work, in multiply-adds, makes a helper worth waking where
@@ -135,6 +137,7 @@ func Helpers(shape attn.Shape, items []plan.Item, threads, perHelper int) (helpe
 // work computes tasks until none is left. One whose memory is that of a file that was cut short ends it, and
 // is the worker's fault; the caller's seat has the units without an item, too.
 func (j *job) work(w *worker) {
+	defer w.letGo()
 	defer filemap.Recover(&w.fault, debug.SetPanicOnFault(true))
 	if w.lane == 0 {
 		j.mergeEmpty(w)

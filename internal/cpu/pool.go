@@ -169,7 +169,7 @@ func (p *pool) host(until func() bool) bool {
 }
 
 // looksPerTurn is how often a guest looks before it gives way to other goroutines.
-const looksPerTurn = 32
+const looksPerTurn = 256
 
 // help works at a seat that was taken, and leaves it.
 func (j *job) help(seat *worker) {
