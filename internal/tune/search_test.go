@@ -235,6 +235,27 @@ func TestDisturbedMachineIsUncertain(t *testing.T) {
 	}
 }
 
+// TestNoiseIsOfTheSecondMeasurement, as what is saved is: times that were off while all candidates were tried, and are not
+// any more, leave no doubt.
+func TestNoiseIsOfTheSecondMeasurement(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	tried, cases := 0, len(scripted{}.cases(small))
+	b := scripted{func(candidate int) float64 {
+		x := 1e-3
+		if tried++; tried <= mostRounds*len(candidates(2))*cases {
+			x *= 1 + 0.9*(2*rng.Float64()-1)
+		}
+		if candidate > 0 {
+			x *= 0.5
+		}
+		return x
+	}}
+	e, err := measure(context.Background(), small, b, time.Hour, func(float64) {})
+	if err != nil || math.Abs(e.Saved-0.5) > 1e-9 || e.Noise > 1e-9 {
+		t.Errorf("%v: saves %v ±%v, want 0.5 ±0", err, e.Saved, e.Noise)
+	}
+}
+
 // TestCandidatesShareTimings: what leads to the same plan on the same backend is
 // measured once, and what does not is measured apart.
 func TestCandidatesShareTimings(t *testing.T) {
