@@ -154,7 +154,7 @@ func TestTypesCostWhatTheDocumentSays(t *testing.T) {
 		}
 		moves := 0.003
 		if row[1] == "int4" {
-			moves = 0.01
+			moves = 0.015
 		}
 		for _, c := range []struct {
 			field        string
