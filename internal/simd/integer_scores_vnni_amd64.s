@@ -4,7 +4,7 @@
 
 // func integerScores3I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x1VNNI(SB), $536-112
+TEXT ·integerScores3I8x1VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -12,8 +12,8 @@ TEXT ·integerScores3I8x1VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -24,14 +24,14 @@ TEXT ·integerScores3I8x1VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -39,7 +39,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -54,10 +54,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -102,10 +103,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -130,7 +151,7 @@ block:
 	XORQ         R10, R10
 
 step:
-	MOVQ  528(SP), R11
+	MOVQ  656(SP), R11
 	TESTQ R11, R11
 	JZ    ahead1done
 
@@ -165,12 +186,12 @@ ahead1one:
 ahead1touched:
 	TESTQ SI, SI
 	JNZ   ahead1done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead1row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead1done
 
 ahead1row:
@@ -183,7 +204,7 @@ ahead1row:
 
 ahead1done:
 	MOVQ dim+24(FP), R12
-	LEAQ 512(SP), R11
+	LEAQ 640(SP), R11
 	SUBQ AX, R11
 	CMPQ R9, R11
 	JGE  touched
@@ -364,7 +385,7 @@ scales2:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead3done
@@ -400,12 +421,12 @@ ahead3one:
 ahead3touched:
 	TESTQ SI, SI
 	JNZ   ahead3done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead3row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead3done
 
 ahead3row:
@@ -427,7 +448,7 @@ beyond:
 
 // func integerScores3I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x2VNNI(SB), $536-112
+TEXT ·integerScores3I8x2VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -435,8 +456,8 @@ TEXT ·integerScores3I8x2VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -447,14 +468,14 @@ TEXT ·integerScores3I8x2VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -462,7 +483,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -477,10 +498,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -525,10 +547,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -553,7 +595,7 @@ block:
 	XORQ         R11, R11
 
 step:
-	MOVQ  528(SP), R12
+	MOVQ  656(SP), R12
 	TESTQ R12, R12
 	JZ    ahead4done
 
@@ -588,12 +630,12 @@ ahead4one:
 ahead4touched:
 	TESTQ SI, SI
 	JNZ   ahead4done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead4row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead4done
 
 ahead4row:
@@ -606,7 +648,7 @@ ahead4row:
 
 ahead4done:
 	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
+	LEAQ 640(SP), R12
 	SUBQ AX, R12
 	CMPQ R10, R12
 	JGE  touched
@@ -823,7 +865,7 @@ scales5:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead6done
@@ -859,12 +901,12 @@ ahead6one:
 ahead6touched:
 	TESTQ SI, SI
 	JNZ   ahead6done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead6row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead6done
 
 ahead6row:
@@ -886,7 +928,7 @@ beyond:
 
 // func integerScores3I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x3VNNI(SB), $536-112
+TEXT ·integerScores3I8x3VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -894,8 +936,8 @@ TEXT ·integerScores3I8x3VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -906,14 +948,14 @@ TEXT ·integerScores3I8x3VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -921,7 +963,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -936,10 +978,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -984,10 +1027,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -1017,7 +1080,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead7done
 
@@ -1052,12 +1115,12 @@ ahead7one:
 ahead7touched:
 	TESTQ SI, SI
 	JNZ   ahead7done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead7row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead7done
 
 ahead7row:
@@ -1070,7 +1133,7 @@ ahead7row:
 
 ahead7done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -1328,7 +1391,7 @@ scales8:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead9done
@@ -1364,12 +1427,12 @@ ahead9one:
 ahead9touched:
 	TESTQ SI, SI
 	JNZ   ahead9done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead9row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead9done
 
 ahead9row:
@@ -1391,7 +1454,7 @@ beyond:
 
 // func integerScores3I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I8x4VNNI(SB), $536-112
+TEXT ·integerScores3I8x4VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -1399,8 +1462,8 @@ TEXT ·integerScores3I8x4VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -1411,14 +1474,14 @@ TEXT ·integerScores3I8x4VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -1426,7 +1489,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -1441,10 +1504,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -1489,10 +1553,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -1525,7 +1609,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead10done
 
@@ -1560,12 +1644,12 @@ ahead10one:
 ahead10touched:
 	TESTQ SI, SI
 	JNZ   ahead10done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead10row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead10done
 
 ahead10row:
@@ -1578,7 +1662,7 @@ ahead10row:
 
 ahead10done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -1875,7 +1959,7 @@ scales11:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
@@ -1911,12 +1995,12 @@ ahead12one:
 ahead12touched:
 	TESTQ SI, SI
 	JNZ   ahead12done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead12row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead12done
 
 ahead12row:
@@ -1938,7 +2022,7 @@ beyond:
 
 // func integerScores3I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x1VNNI(SB), $536-112
+TEXT ·integerScores3I4x1VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -1946,8 +2030,8 @@ TEXT ·integerScores3I4x1VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -1958,14 +2042,14 @@ TEXT ·integerScores3I4x1VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -1973,7 +2057,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -1994,10 +2078,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -2042,10 +2127,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -2070,7 +2175,7 @@ block:
 	XORQ         R10, R10
 
 step:
-	MOVQ  528(SP), R11
+	MOVQ  656(SP), R11
 	TESTQ R11, R11
 	JZ    ahead13done
 
@@ -2105,12 +2210,12 @@ ahead13one:
 ahead13touched:
 	TESTQ SI, SI
 	JNZ   ahead13done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead13row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead13done
 
 ahead13row:
@@ -2123,7 +2228,7 @@ ahead13row:
 
 ahead13done:
 	MOVQ dim+24(FP), R12
-	LEAQ 512(SP), R11
+	LEAQ 640(SP), R11
 	SUBQ AX, R11
 	CMPQ R9, R11
 	JGE  touched
@@ -2353,7 +2458,7 @@ scales14:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead15done
@@ -2389,12 +2494,12 @@ ahead15one:
 ahead15touched:
 	TESTQ SI, SI
 	JNZ   ahead15done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead15row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead15done
 
 ahead15row:
@@ -2416,7 +2521,7 @@ beyond:
 
 // func integerScores3I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x2VNNI(SB), $536-112
+TEXT ·integerScores3I4x2VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -2424,8 +2529,8 @@ TEXT ·integerScores3I4x2VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -2436,14 +2541,14 @@ TEXT ·integerScores3I4x2VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -2451,7 +2556,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -2472,10 +2577,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -2520,10 +2626,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -2548,7 +2674,7 @@ block:
 	XORQ         R11, R11
 
 step:
-	MOVQ  528(SP), R12
+	MOVQ  656(SP), R12
 	TESTQ R12, R12
 	JZ    ahead16done
 
@@ -2583,12 +2709,12 @@ ahead16one:
 ahead16touched:
 	TESTQ SI, SI
 	JNZ   ahead16done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead16row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead16done
 
 ahead16row:
@@ -2601,7 +2727,7 @@ ahead16row:
 
 ahead16done:
 	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
+	LEAQ 640(SP), R12
 	SUBQ AX, R12
 	CMPQ R10, R12
 	JGE  touched
@@ -2891,7 +3017,7 @@ scales17:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead18done
@@ -2927,12 +3053,12 @@ ahead18one:
 ahead18touched:
 	TESTQ SI, SI
 	JNZ   ahead18done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead18row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead18done
 
 ahead18row:
@@ -2954,7 +3080,7 @@ beyond:
 
 // func integerScores3I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x3VNNI(SB), $536-112
+TEXT ·integerScores3I4x3VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -2962,8 +3088,8 @@ TEXT ·integerScores3I4x3VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -2974,14 +3100,14 @@ TEXT ·integerScores3I4x3VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -2989,7 +3115,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -3010,10 +3136,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -3058,10 +3185,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -3091,7 +3238,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead19done
 
@@ -3126,12 +3273,12 @@ ahead19one:
 ahead19touched:
 	TESTQ SI, SI
 	JNZ   ahead19done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead19row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead19done
 
 ahead19row:
@@ -3144,7 +3291,7 @@ ahead19row:
 
 ahead19done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -3499,7 +3646,7 @@ scales20:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead21done
@@ -3535,12 +3682,12 @@ ahead21one:
 ahead21touched:
 	TESTQ SI, SI
 	JNZ   ahead21done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead21row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead21done
 
 ahead21row:
@@ -3562,7 +3709,7 @@ beyond:
 
 // func integerScores3I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores3I4x4VNNI(SB), $536-112
+TEXT ·integerScores3I4x4VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -3570,8 +3717,8 @@ TEXT ·integerScores3I4x4VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -3582,14 +3729,14 @@ TEXT ·integerScores3I4x4VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -3597,7 +3744,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -3618,10 +3765,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -3666,10 +3814,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -3702,7 +3870,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead22done
 
@@ -3737,12 +3905,12 @@ ahead22one:
 ahead22touched:
 	TESTQ SI, SI
 	JNZ   ahead22done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead22row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead22done
 
 ahead22row:
@@ -3755,7 +3923,7 @@ ahead22row:
 
 ahead22done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -4173,7 +4341,7 @@ scales23:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
@@ -4209,12 +4377,12 @@ ahead24one:
 ahead24touched:
 	TESTQ SI, SI
 	JNZ   ahead24done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead24row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead24done
 
 ahead24row:
@@ -4236,7 +4404,7 @@ beyond:
 
 // func integerScores4I8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x1VNNI(SB), $536-112
+TEXT ·integerScores4I8x1VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -4244,8 +4412,8 @@ TEXT ·integerScores4I8x1VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -4256,14 +4424,14 @@ TEXT ·integerScores4I8x1VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -4271,7 +4439,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -4286,10 +4454,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -4334,10 +4503,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -4364,7 +4553,7 @@ block:
 	XORQ         R10, R10
 
 step:
-	MOVQ  528(SP), R11
+	MOVQ  656(SP), R11
 	TESTQ R11, R11
 	JZ    ahead25done
 
@@ -4399,12 +4588,12 @@ ahead25one:
 ahead25touched:
 	TESTQ SI, SI
 	JNZ   ahead25done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead25row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead25done
 
 ahead25row:
@@ -4417,7 +4606,7 @@ ahead25row:
 
 ahead25done:
 	MOVQ dim+24(FP), R12
-	LEAQ 512(SP), R11
+	LEAQ 640(SP), R11
 	SUBQ AX, R11
 	CMPQ R9, R11
 	JGE  touched
@@ -4605,7 +4794,7 @@ scales26:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead27done
@@ -4641,12 +4830,12 @@ ahead27one:
 ahead27touched:
 	TESTQ SI, SI
 	JNZ   ahead27done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead27row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead27done
 
 ahead27row:
@@ -4668,7 +4857,7 @@ beyond:
 
 // func integerScores4I8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x2VNNI(SB), $536-112
+TEXT ·integerScores4I8x2VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -4676,8 +4865,8 @@ TEXT ·integerScores4I8x2VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -4688,14 +4877,14 @@ TEXT ·integerScores4I8x2VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -4703,7 +4892,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -4718,10 +4907,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -4766,10 +4956,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -4796,7 +5006,7 @@ block:
 	XORQ         R11, R11
 
 step:
-	MOVQ  528(SP), R12
+	MOVQ  656(SP), R12
 	TESTQ R12, R12
 	JZ    ahead28done
 
@@ -4831,12 +5041,12 @@ ahead28one:
 ahead28touched:
 	TESTQ SI, SI
 	JNZ   ahead28done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead28row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead28done
 
 ahead28row:
@@ -4849,7 +5059,7 @@ ahead28row:
 
 ahead28done:
 	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
+	LEAQ 640(SP), R12
 	SUBQ AX, R12
 	CMPQ R10, R12
 	JGE  touched
@@ -5078,7 +5288,7 @@ scales29:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead30done
@@ -5114,12 +5324,12 @@ ahead30one:
 ahead30touched:
 	TESTQ SI, SI
 	JNZ   ahead30done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead30row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead30done
 
 ahead30row:
@@ -5141,7 +5351,7 @@ beyond:
 
 // func integerScores4I8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x3VNNI(SB), $536-112
+TEXT ·integerScores4I8x3VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -5149,8 +5359,8 @@ TEXT ·integerScores4I8x3VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -5161,14 +5371,14 @@ TEXT ·integerScores4I8x3VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -5176,7 +5386,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -5191,10 +5401,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -5239,10 +5450,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -5275,7 +5506,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead31done
 
@@ -5310,12 +5541,12 @@ ahead31one:
 ahead31touched:
 	TESTQ SI, SI
 	JNZ   ahead31done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead31row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead31done
 
 ahead31row:
@@ -5328,7 +5559,7 @@ ahead31row:
 
 ahead31done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -5604,7 +5835,7 @@ scales32:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead33done
@@ -5640,12 +5871,12 @@ ahead33one:
 ahead33touched:
 	TESTQ SI, SI
 	JNZ   ahead33done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead33row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead33done
 
 ahead33row:
@@ -5667,7 +5898,7 @@ beyond:
 
 // func integerScores4I8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I8x4VNNI(SB), $536-112
+TEXT ·integerScores4I8x4VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -5675,8 +5906,8 @@ TEXT ·integerScores4I8x4VNNI(SB), $536-112
 	SHRQ  $0x05, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -5687,14 +5918,14 @@ TEXT ·integerScores4I8x4VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -5702,7 +5933,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -5717,10 +5948,11 @@ tile:
 	VPBROADCASTQ DI, Z1
 	VPBROADCASTQ -8(AX)(DX*8), Z2
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z3
@@ -5765,10 +5997,30 @@ tile:
 	VMOVDQU64    Z3, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    448(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z2, Z3
+	VMOVDQU64    512(AX), K1, Z3
+	VPADDQ       Z1, Z3, Z3
+	VMOVDQU64    Z3, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z2, Z2
-	VMOVDQU64    448(AX), K1, Z2
+	VMOVDQU64    576(AX), K1, Z2
 	VPADDQ       Z1, Z2, Z2
-	VMOVDQU64    Z2, 448(SP)
+	VMOVDQU64    Z2, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -5805,7 +6057,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead34done
 
@@ -5840,12 +6092,12 @@ ahead34one:
 ahead34touched:
 	TESTQ SI, SI
 	JNZ   ahead34done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead34row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead34done
 
 ahead34row:
@@ -5858,7 +6110,7 @@ ahead34row:
 
 ahead34done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -6179,7 +6431,7 @@ scales35:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
@@ -6215,12 +6467,12 @@ ahead36one:
 ahead36touched:
 	TESTQ SI, SI
 	JNZ   ahead36done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead36row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead36done
 
 ahead36row:
@@ -6242,7 +6494,7 @@ beyond:
 
 // func integerScores4I4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x1VNNI(SB), $536-112
+TEXT ·integerScores4I4x1VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -6250,8 +6502,8 @@ TEXT ·integerScores4I4x1VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -6262,14 +6514,14 @@ TEXT ·integerScores4I4x1VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -6277,7 +6529,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -6298,10 +6550,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -6346,10 +6599,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -6376,7 +6649,7 @@ block:
 	XORQ         R10, R10
 
 step:
-	MOVQ  528(SP), R11
+	MOVQ  656(SP), R11
 	TESTQ R11, R11
 	JZ    ahead37done
 
@@ -6411,12 +6684,12 @@ ahead37one:
 ahead37touched:
 	TESTQ SI, SI
 	JNZ   ahead37done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead37row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead37done
 
 ahead37row:
@@ -6429,7 +6702,7 @@ ahead37row:
 
 ahead37done:
 	MOVQ dim+24(FP), R12
-	LEAQ 512(SP), R11
+	LEAQ 640(SP), R11
 	SUBQ AX, R11
 	CMPQ R9, R11
 	JGE  touched
@@ -6674,7 +6947,7 @@ scales38:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead39done
@@ -6710,12 +6983,12 @@ ahead39one:
 ahead39touched:
 	TESTQ SI, SI
 	JNZ   ahead39done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead39row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead39done
 
 ahead39row:
@@ -6737,7 +7010,7 @@ beyond:
 
 // func integerScores4I4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x2VNNI(SB), $536-112
+TEXT ·integerScores4I4x2VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -6745,8 +7018,8 @@ TEXT ·integerScores4I4x2VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -6757,14 +7030,14 @@ TEXT ·integerScores4I4x2VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -6772,7 +7045,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -6793,10 +7066,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -6841,10 +7115,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -6871,7 +7165,7 @@ block:
 	XORQ         R11, R11
 
 step:
-	MOVQ  528(SP), R12
+	MOVQ  656(SP), R12
 	TESTQ R12, R12
 	JZ    ahead40done
 
@@ -6906,12 +7200,12 @@ ahead40one:
 ahead40touched:
 	TESTQ SI, SI
 	JNZ   ahead40done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead40row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead40done
 
 ahead40row:
@@ -6924,7 +7218,7 @@ ahead40row:
 
 ahead40done:
 	MOVQ dim+24(FP), R13
-	LEAQ 512(SP), R12
+	LEAQ 640(SP), R12
 	SUBQ AX, R12
 	CMPQ R10, R12
 	JGE  touched
@@ -7242,7 +7536,7 @@ scales41:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead42done
@@ -7278,12 +7572,12 @@ ahead42one:
 ahead42touched:
 	TESTQ SI, SI
 	JNZ   ahead42done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead42row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead42done
 
 ahead42row:
@@ -7305,7 +7599,7 @@ beyond:
 
 // func integerScores4I4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x3VNNI(SB), $536-112
+TEXT ·integerScores4I4x3VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -7313,8 +7607,8 @@ TEXT ·integerScores4I4x3VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -7325,14 +7619,14 @@ TEXT ·integerScores4I4x3VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -7340,7 +7634,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -7361,10 +7655,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -7409,10 +7704,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -7445,7 +7760,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead43done
 
@@ -7480,12 +7795,12 @@ ahead43one:
 ahead43touched:
 	TESTQ SI, SI
 	JNZ   ahead43done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead43row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead43done
 
 ahead43row:
@@ -7498,7 +7813,7 @@ ahead43row:
 
 ahead43done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -7895,7 +8210,7 @@ scales44:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead45done
@@ -7931,12 +8246,12 @@ ahead45one:
 ahead45touched:
 	TESTQ SI, SI
 	JNZ   ahead45done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead45row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead45done
 
 ahead45row:
@@ -7958,7 +8273,7 @@ beyond:
 
 // func integerScores4I4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
-TEXT ·integerScores4I4x4VNNI(SB), $536-112
+TEXT ·integerScores4I4x4VNNI(SB), $664-112
 	MOVQ  keys+48(FP), CX
 	MOVQ  dim+24(FP), AX
 	ADDQ  $+15, CX
@@ -7966,8 +8281,8 @@ TEXT ·integerScores4I4x4VNNI(SB), $536-112
 	SHRQ  $0x06, AX
 	IMULQ AX, CX
 	MOVQ  aheadKeys+88(FP), AX
-	MOVQ  $+0, 512(SP)
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 640(SP)
+	MOVQ  $+0, 656(SP)
 	XORQ  BX, BX
 	XORQ  SI, SI
 	TESTQ AX, AX
@@ -7978,14 +8293,14 @@ TEXT ·integerScores4I4x4VNNI(SB), $536-112
 	MOVQ  -8(DX)(AX*8), DX
 	SUBQ  BX, DX
 	ADDQ  ahead+72(FP), BX
-	MOVQ  AX, 520(SP)
+	MOVQ  AX, 648(SP)
 	MOVQ  DI, SI
 	SHLQ  $0x06, DI
 	ADDQ  DI, DX
 	IMULQ AX, DI
 	CMPQ  DX, DI
 	JNE   apart
-	MOVQ  $+1, 520(SP)
+	MOVQ  $+1, 648(SP)
 	IMULQ AX, SI
 
 apart:
@@ -7993,7 +8308,7 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 528(SP)
+	MOVQ  AX, 656(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -8014,10 +8329,11 @@ tile:
 	VPBROADCASTQ DI, Z2
 	VPBROADCASTQ -8(AX)(DX*8), Z3
 	MOVQ         $-1, DI
-	MOVQ         $+64, R8
-	CMPQ         DX, R8
-	CMOVQGT      R8, DX
-	BZHIQ        DX, DI, DI
+	MOVQ         DX, R8
+	MOVQ         $+64, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	BZHIQ        R8, DI, DI
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z4
@@ -8062,10 +8378,30 @@ tile:
 	VMOVDQU64    Z4, 384(SP)
 	KMOVB        DI, K1
 	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    448(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 448(SP)
+	XORQ         DI, DI
+	SUBQ         $+64, DX
+	CMOVQLT      DI, DX
+	MOVQ         $-1, DI
+	MOVQ         $+64, R8
+	CMPQ         DX, R8
+	CMOVQGT      R8, DX
+	BZHIQ        DX, DI, DI
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
+	VMOVDQA64    Z3, Z4
+	VMOVDQU64    512(AX), K1, Z4
+	VPADDQ       Z2, Z4, Z4
+	VMOVDQU64    Z4, 512(SP)
+	KMOVB        DI, K1
+	SHRQ         $0x08, DI
 	VMOVDQA64    Z3, Z3
-	VMOVDQU64    448(AX), K1, Z3
+	VMOVDQU64    576(AX), K1, Z3
 	VPADDQ       Z2, Z3, Z3
-	VMOVDQU64    Z3, 448(SP)
+	VMOVDQU64    Z3, 576(SP)
 	LEAQ         (SP), AX
 
 block:
@@ -8102,7 +8438,7 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  528(SP), R13
+	MOVQ  656(SP), R13
 	TESTQ R13, R13
 	JZ    ahead46done
 
@@ -8137,12 +8473,12 @@ ahead46one:
 ahead46touched:
 	TESTQ SI, SI
 	JNZ   ahead46done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead46row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead46done
 
 ahead46row:
@@ -8155,7 +8491,7 @@ ahead46row:
 
 ahead46done:
 	MOVQ dim+24(FP), R14
-	LEAQ 512(SP), R13
+	LEAQ 640(SP), R13
 	SUBQ AX, R13
 	CMPQ R11, R13
 	JGE  touched
@@ -8629,7 +8965,7 @@ scales47:
 	JMP  tile
 
 all:
-	MOVQ  528(SP), AX
+	MOVQ  656(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
@@ -8665,12 +9001,12 @@ ahead48one:
 ahead48touched:
 	TESTQ SI, SI
 	JNZ   ahead48done
-	MOVQ  512(SP), SI
+	MOVQ  640(SP), SI
 	INCQ  SI
-	MOVQ  SI, 512(SP)
-	CMPQ  SI, 520(SP)
+	MOVQ  SI, 640(SP)
+	CMPQ  SI, 648(SP)
 	JLT   ahead48row
-	MOVQ  $+0, 528(SP)
+	MOVQ  $+0, 656(SP)
 	JMP   ahead48done
 
 ahead48row:

@@ -65,7 +65,7 @@ func (g integerAccumulate) emit() {
 	ahead := g.gen.ahead(g.steps())
 
 	g.Label("tile")
-	g.pointers(g.list, "v")
+	g.pointers(g.list, "v", tileKeys)
 	g.fixWeights()
 	g.MOVQ(g.param("dim"), left)
 	g.MOVQ(imm(0), at)

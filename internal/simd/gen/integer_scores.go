@@ -32,8 +32,11 @@ type integerScores struct {
 	e      integer
 	digits int
 	rows   int
-	list   op.Mem // [tileKeys] addresses of keys
+	list   op.Mem // [tileKeys+integerBlock] addresses of keys
 }
+
+// integerBlock are the keys that are scored together.
+const integerBlock = 16
 
 // queryDigits are how many digits of queries there are kernels for.
 var queryDigits = []int{3, allDigits}
@@ -46,7 +49,7 @@ func (g integerScores) emit() {
 	g.TEXT(name, "func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, "+aheadArgs+") (left int)",
 		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, with %d digits of them. It ends before a block of keys with a scale above most, and yields how many keys are left.", g.rows, g.digits))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
-	g.list = g.AllocLocal(8 * tileKeys)
+	g.list = g.AllocLocal(8 * (tileKeys + integerBlock))
 	ahead := g.gen.ahead(g.steps())
 	flip := g.broadcast(0x80808080)
 	var low reg.VecVirtual
@@ -57,7 +60,7 @@ func (g integerScores) emit() {
 	s := g.param("s")
 
 	g.Label("tile")
-	g.pointers(g.list, "k")
+	g.pointers(g.list, "k", tileKeys+integerBlock) // of the next tile, the block that is touched
 	g.LEAQ(g.list, key)
 	g.Label("block")
 	q := g.queryRows()
@@ -90,10 +93,10 @@ func (g integerScores) emit() {
 	g.JG(op.LabelRef("step"))
 	g.store(acc, s)
 	g.ADDQ(imm(64), s)
-	g.nextScales(16)
-	g.SUBQ(imm(16), g.paramMem("keys"))
+	g.nextScales(integerBlock)
+	g.SUBQ(imm(integerBlock), g.paramMem("keys"))
 	g.JLE(op.LabelRef("all"))
-	g.ADDQ(imm(16*8), key)
+	g.ADDQ(imm(8*integerBlock), key)
 	end := g.GP64()
 	g.LEAQ(g.list.Offset(8*tileKeys), end)
 	g.CMPQ(key, end)
@@ -137,7 +140,7 @@ func (g integerScores) touch() *touch {
 
 func (t *touch) step(first reg.GPVirtual) {
 	end, row, n, p := t.GP64(), t.param("dim"), t.GP64(), t.GP64()
-	t.LEAQ(t.list.Offset(8*tileKeys), end)
+	t.LEAQ(t.list.Offset(8*(tileKeys+integerBlock)), end)
 	t.SUBQ(first, end)
 	t.CMPQ(t.key, end)
 	t.JGE(op.LabelRef("touched"))
@@ -180,16 +183,26 @@ func (g integerScores) queryRows() rows {
 	return g.gen.rows(g.rows, g.param("q"), floats)
 }
 
-// pointers fills a list with the addresses of a tile's rows, the first of those that are left;
-// of fewer than tileKeys, the last one is repeated.
-func (g *gen) pointers(list op.Mem, data string) {
-	off, keys, ones := g.param("off"), g.param("keys"), g.GP64()
+// pointers fills a list with the addresses of n rows, a tile's and some more, the first of those that are
+// left; where there are fewer, the last one is repeated.
+func (g *gen) pointers(list op.Mem, data string, n int) {
+	off, keys, left := g.param("off"), g.param("keys"), g.GP64()
 	base, last := g.vec(), g.vec()
 	g.VPBROADCASTQ(g.param(data), base)
 	g.VPBROADCASTQ(op.Mem{Base: off, Index: keys, Scale: 8, Disp: -8}, last)
-	g.MOVQ(op.I32(-1), ones)
-	g.fewer(keys, ones)
-	for i := range tileKeys / 8 {
+	g.MOVQ(keys, left)
+	ones := g.GP64()
+	for i := range n / 8 {
+		if i%8 == 0 {
+			if i > 0 {
+				none := g.GP64()
+				g.XORQ(none, none)
+				g.SUBQ(imm(tileKeys), left)
+				g.CMOVQLT(none, left)
+			}
+			g.MOVQ(op.I32(-1), ones)
+			g.fewer(left, ones)
+		}
 		mask, p := g.K(), g.vec()
 		g.KMOVB(ones.As32(), mask)
 		g.SHRQ(op.U8(8), ones)
@@ -202,11 +215,12 @@ func (g *gen) pointers(list op.Mem, data string) {
 
 // fewer leaves the lowest n bits of 64, or all where n is more.
 func (g *gen) fewer(n, bits reg.GPVirtual) {
-	most := g.GP64()
+	some, most := g.GP64(), g.GP64()
+	g.MOVQ(n, some)
 	g.MOVQ(imm(tileKeys), most)
-	g.CMPQ(n, most)
-	g.CMOVQGT(most, n)
-	g.BZHIQ(n, bits, bits)
+	g.CMPQ(some, most)
+	g.CMOVQGT(most, some)
+	g.BZHIQ(some, bits, bits)
 }
 
 // step takes 32 bytes of each key of a block.
