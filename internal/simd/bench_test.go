@@ -118,6 +118,13 @@ func tileSteps(e Elem, q []float32, rows, dim, stride int) (scores func(s []floa
 		}
 	}
 	floats, sums := Scores(e), Accumulate(e)
+	if f := AccumulateRounded(e); f != nil && rows >= RoundedRows {
+		l := make([]float32, rows)
+		sums = func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+			RoundWeights(p, stride, rows, len(v.Off), l, alpha)
+			f(o, rows, dim, p, stride, alpha, v, ahead)
+		}
+	}
 	scores = func(s []float32, k Tile, ahead Ahead) { floats(s, stride, q, rows, dim, k, ahead) }
 	return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
 		sums(o, rows, dim, p, stride, alpha, v, ahead)

@@ -7,7 +7,7 @@ import (
 )
 
 // architecture is the levels that amd64 has, best last.
-var architecture = []string{Generic, AVX2, AVX512, VNNI}
+var architecture = []string{Generic, AVX2, AVX512, VNNI, Dots}
 
 const hasNEON = false
 
@@ -74,7 +74,7 @@ func accumulateFor(e Elem) HeadsAccumulateFunc {
 	switch {
 	case useAVX512 && inHalves && e == F32:
 		pairs := accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
-		return accumulateOfWhole(turnRow, accumulateBy(e, inTurns(e), &sizesTurns, limitsAVX512[e]), pairs)
+		return accumulateOfWhole(turnRow, accumulateBy(e, ofFew(&accumulateTurns[e], &accumulateAVX512[e]), &sizesTurns, limitsAVX512[e]), pairs)
 	case useVNNI && accumulateVNNI[e][1] != nil:
 		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
@@ -97,10 +97,10 @@ var sizesPairs = sizes{0, 1, 2, 2, 2, 5, 6, 7, 8}
 // second cache.
 var sizesTurns = sizes{0, 1, 2, 2, 4, 4, 6, 6, 8}
 
-// inTurns is kernels of few rows, and those of more in which rows take turns.
-func inTurns(e Elem) *blocks[accumulateKernel] {
-	kernels := accumulateAVX512[e]
-	for n, k := range accumulateTurns[e] {
+// ofFew is kernels of several rows, and others of few.
+func ofFew(several, few *blocks[accumulateKernel]) *blocks[accumulateKernel] {
+	kernels := *few
+	for n, k := range several {
 		if k != nil {
 			kernels[n] = k
 		}

@@ -1,7 +1,7 @@
 package simd
 
 // Every arm64 CPU that Go runs on has NEON, and the kernels use no extension of it.
-const hasNEON, hasAVX2, hasAVX512, hasVNNI, inHalves = true, false, false, false, false
+const hasNEON, hasAVX2, hasAVX512, hasVNNI, hasDots, inHalves = true, false, false, false, false, false
 
 // architecture is the levels that arm64 has, best last.
 var architecture = []string{Generic, NEON}
@@ -40,6 +40,14 @@ func accumulateFor(e Elem) HeadsAccumulateFunc {
 		return accumulateBy(e, &accumulateNEON[e], &sizes124, limitsNEON)
 	}
 	return accumulatePlain(e)
+}
+
+func pairScoresFor(Elem) HeadsScoresFunc { return nil }
+
+func accumulateRoundedFor(Elem) HeadsAccumulateFunc { return nil }
+
+func roundWeights(p []float32, stride, rows, keys int, l, alpha []float32) {
+	roundWeightsGeneric(p, stride, rows, keys, l, alpha)
 }
 
 func asIntegers(Elem) bool { return false }

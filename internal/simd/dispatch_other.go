@@ -2,7 +2,7 @@
 
 package simd
 
-const hasNEON, hasAVX2, hasAVX512, hasVNNI, inHalves = false, false, false, false, false
+const hasNEON, hasAVX2, hasAVX512, hasVNNI, hasDots, inHalves = false, false, false, false, false, false
 
 // architecture is the levels that any other architecture has.
 var architecture = []string{Generic}
@@ -10,8 +10,16 @@ var architecture = []string{Generic}
 func scoresFor(e Elem) HeadsScoresFunc         { return scoresPlain(e) }
 func accumulateFor(e Elem) HeadsAccumulateFunc { return accumulatePlain(e) }
 func takesHeads(Elem) bool                     { return false }
-func asIntegers(Elem) bool                     { return false }
-func integerFor(Elem) *Integer                 { return nil }
+func pairScoresFor(Elem) HeadsScoresFunc       { return nil }
+
+func accumulateRoundedFor(Elem) HeadsAccumulateFunc { return nil }
+
+func roundWeights(p []float32, stride, rows, keys int, l, alpha []float32) {
+	roundWeightsGeneric(p, stride, rows, keys, l, alpha)
+}
+
+func asIntegers(Elem) bool     { return false }
+func integerFor(Elem) *Integer { return nil }
 
 func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
 

@@ -16,12 +16,13 @@ const (
 	AVX2    = "avx2"    // amd64 with AVX2, FMA, F16C and BMI2
 	AVX512  = "avx512"  // amd64 with AVX-512 F, BW, DQ and VL, and all of the above
 	VNNI    = "vnni"    // amd64 with AVX-512 VNNI, VBMI and GFNI, and all of the above: for integers
+	Dots    = "bf16"    // amd64 with AVX-512 BF16 that is as fast as multiply-adds, and all of the above: for bfloat16
 	NEON    = "neon"    // arm64
 )
 
 // Env is the environment variable that holds the level down: "generic", "avx2",
-// "avx512" or "vnni", on arm64 "generic" or "neon", is the best that may be used, on
-// a CPU that has it. It is read once, at the start. Any other name is an error of
+// "avx512", "vnni" or "bf16", on arm64 "generic" or "neon", is the best that may be used,
+// on a CPU that has it. It is read once, at the start. Any other name is an error of
 // [CheckEnv].
 const Env = "FLASHDEC_SIMD"
 
@@ -40,6 +41,9 @@ func Levels() []string {
 	if hasVNNI {
 		levels = append(levels, VNNI)
 	}
+	if hasDots {
+		levels = append(levels, Dots)
+	}
 	return levels
 }
 
@@ -49,6 +53,8 @@ func Level() string {
 	switch {
 	case useNEON:
 		return NEON
+	case useDots:
+		return Dots
 	case useVNNI:
 		return VNNI
 	case useAVX512:
@@ -66,26 +72,28 @@ func SetLevel(level string) (restore func(), err error) {
 	if !slices.Contains(Levels(), level) {
 		return nil, fmt.Errorf("simd: level %q, want one of %q", level, Levels())
 	}
-	oldNEON, oldAVX2, oldAVX512, oldVNNI := useNEON, useAVX2, useAVX512, useVNNI
-	useNEON, useAVX2, useAVX512, useVNNI = atMost(level)
-	return func() { useNEON, useAVX2, useAVX512, useVNNI = oldNEON, oldAVX2, oldAVX512, oldVNNI }, nil
+	oldNEON, oldAVX2, oldAVX512, oldVNNI, oldDots := useNEON, useAVX2, useAVX512, useVNNI, useDots
+	useNEON, useAVX2, useAVX512, useVNNI, useDots = atMost(level)
+	return func() { useNEON, useAVX2, useAVX512, useVNNI, useDots = oldNEON, oldAVX2, oldAVX512, oldVNNI, oldDots }, nil
 }
 
 // atMost says which instruction sets a level lets in: all, where it is not a level.
-func atMost(level string) (neon, avx2, avx512, vnni bool) {
+func atMost(level string) (neon, avx2, avx512, vnni, dots bool) {
 	switch level {
 	case Generic:
-		return false, false, false, false
+		return false, false, false, false, false
 	case NEON:
-		return true, false, false, false
+		return true, false, false, false, false
 	case AVX2:
-		return false, true, false, false
+		return false, true, false, false, false
 	case AVX512:
-		return false, true, true, false
+		return false, true, true, false, false
 	case VNNI:
-		return false, true, true, true
+		return false, true, true, true, false
+	case Dots:
+		return false, true, true, true, true
 	}
-	return true, true, true, true
+	return true, true, true, true, true
 }
 
 // CheckEnv is the error of an [Env] that names no level of the architecture.
@@ -100,8 +108,8 @@ func checkEnv(level string) error {
 
 // env is what [Env] said at the start; envNEON and the others are what it lets in.
 var (
-	env                                  = os.Getenv(Env)
-	envNEON, envAVX2, envAVX512, envVNNI = atMost(env)
+	env                                           = os.Getenv(Env)
+	envNEON, envAVX2, envAVX512, envVNNI, envDots = atMost(env)
 )
 
 // The instruction sets in use.
@@ -110,4 +118,5 @@ var (
 	useAVX2   = hasAVX2 && envAVX2
 	useAVX512 = hasAVX512 && envAVX512
 	useVNNI   = hasVNNI && envVNNI
+	useDots   = hasDots && envDots
 )

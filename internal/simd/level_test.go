@@ -40,6 +40,8 @@ func requireLevel(t *testing.T, level string) {
 		t.Skip("this CPU has no AVX-512 (F, BW, DQ, VL)")
 	case level == VNNI && !(cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VBMI):
 		t.Skip("this CPU has no AVX-512 VNNI and VBMI")
+	case level == Dots && !hasDots: // see there: not every CPU with AVX-512 BF16
+		t.Skip("this CPU has no AVX-512 BF16 that is as fast as multiply-adds")
 	}
 	t.Fatalf("this CPU should have level %s, but has only %q", level, Levels())
 }
@@ -50,7 +52,7 @@ func TestArchitecture(t *testing.T) {
 	want := []string{Generic}
 	switch runtime.GOARCH {
 	case "amd64":
-		want = []string{Generic, AVX2, AVX512, VNNI}
+		want = []string{Generic, AVX2, AVX512, VNNI, Dots}
 	case "arm64":
 		want = []string{Generic, NEON}
 	}

@@ -80,3 +80,11 @@ var scoresHalves = [NumElems]blocks[scoresKernel]{
 var accumulateTurns = [NumElems]blocks[accumulateKernel]{
 	F32: {4: accumulateF32x4Turns, 6: accumulateF32x6Turns, 8: accumulateF32x8Turns},
 }
+
+var accumulateDots = [NumElems]blocks[accumulateKernel]{
+	BF16: {3: accumulateBF16x3Dots, 4: accumulateBF16x4Dots, 5: accumulateBF16x5Dots, 6: accumulateBF16x6Dots, 7: accumulateBF16x7Dots, 8: accumulateBF16x8Dots},
+}
+
+var scoresPairs = [NumElems]blocks[scoresKernel]{
+	BF16: {1: scoresBF16x1Pairs, 2: scoresBF16x2Pairs, 3: scoresBF16x3Pairs, 4: scoresBF16x4Pairs},
+}

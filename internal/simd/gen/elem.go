@@ -23,7 +23,12 @@ var elems = []elem{
 }
 
 // vecBytes is the memory of one vector's elements.
-func (g *gen) vecBytes(e elem) int { return g.lanes * e.bits / 8 }
+func (g *gen) vecBytes(e elem) int {
+	if g.paired {
+		return g.lanes * 4
+	}
+	return g.lanes * e.bits / 8
+}
 
 // loader holds the constants that a type's loads use.
 type loader struct {
@@ -39,6 +44,7 @@ type loader struct {
 func (g *gen) loader(e elem) *loader {
 	l := &loader{g: g, e: e}
 	switch {
+	case g.paired: // multiplied as they are
 	case e.name == "BF16" && g.level == &halves:
 		l.a, l.odd = g.vec(), g.K()
 		var places []uint32
@@ -84,6 +90,10 @@ func (l *loader) load(m op.Mem, dst reg.VecVirtual) {
 			return g.YMM()
 		}
 		return g.XMM()
+	}
+	if g.paired {
+		g.VMOVUPS(m, dst)
+		return
 	}
 	switch l.e.name {
 	case "F32":

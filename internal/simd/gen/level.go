@@ -28,6 +28,9 @@ type level struct {
 	blocks []int
 	// quads is whether rows are scored with four keys at a time, not two.
 	quads bool
+	// paired is whether elements are pairs of bfloat16, which VDPBF16PS multiplies: a row has half
+	// as many, 32 bits each, a multiple of the lanes.
+	paired bool
 	// scoreWidths[R] are the numbers of vectors of a key that are scored together
 	// for R rows, largest first.
 	scoreWidths map[int][]int
@@ -62,6 +65,18 @@ var (
 	// reading values in order.
 	turnwise = level{
 		name: "turns", suffix: "Turns", lanes: 16, types: []string{"F32"}, blocks: []int{4, 6, 8},
+	}
+	// dotwise is for sums of values in bfloat16 by VDPBF16PS, on processors that do it as often
+	// as multiply-adds. Widths are in vectors of bfloat16.
+	dotwise = level{
+		name: "dots", suffix: "Dots", lanes: 16, types: []string{"BF16"}, blocks: []int{3, 4, 5, 6, 7, 8},
+		widths: map[int][]int{3: {4, 2, 1}, 4: {2, 1}, 5: {2, 1}, 6: {2, 1}, 7: {1}, 8: {1}},
+	}
+	// pairwise is for scores of keys in bfloat16 by VDPBF16PS, on the same processors, where
+	// bfloat16 holds the queries, too.
+	pairwise = level{
+		name: "pairs", suffix: "Pairs", lanes: 8, types: []string{"BF16"}, blocks: []int{1, 2, 3, 4}, quads: true, paired: true,
+		scoreWidths: map[int][]int{1: {8, 1}, 2: {4, 1}, 3: {4, 1}, 4: {4, 1}},
 	}
 	// halves is for scores on processors that do 512 bits in two halves: AVX-512's
 	// 32 registers, 256 bits of each.

@@ -55,6 +55,12 @@ func run(dir string) error {
 	if err := write(dir, "accumulate", &turnwise, turnsFile); err != nil {
 		return err
 	}
+	if err := writeAll(dir, &dotwise, map[string]func(*gen){"accumulate": dotsFile, "round": roundFile}); err != nil {
+		return err
+	}
+	if err := write(dir, "scores", &pairwise, scoresFile); err != nil {
+		return err
+	}
 	return writeTables(dir, levels)
 }
 
@@ -78,6 +84,9 @@ func write(dir, stage string, l *level, emit func(*gen)) error {
 		return fmt.Errorf("%s %s: %w", stage, l.name, err)
 	}
 	if err := pass.Compile.Execute(file); err != nil {
+		return fmt.Errorf("%s %s: %w", stage, l.name, err)
+	}
+	if err := writeDots(file); err != nil {
 		return fmt.Errorf("%s %s: %w", stage, l.name, err)
 	}
 	cfg := printer.Config{Name: "internal/simd/gen", Pkg: "simd"}

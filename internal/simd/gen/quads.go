@@ -53,13 +53,15 @@ func (g quads) emit() {
 		g.JMP(op.LabelRef(label))
 		g.Label(label + "done")
 	}
-	g.TESTQ(left, left)
-	g.JZ(op.LabelRef("reduce"))
-	for _, p := range ptr {
-		g.ADDQ(at, p)
+	if !g.paired {
+		g.TESTQ(left, left)
+		g.JZ(op.LabelRef("reduce"))
+		for _, p := range ptr {
+			g.ADDQ(at, p)
+		}
+		g.restOverlapping(load, left, acc, ptr, q)
+		g.Label("reduce")
 	}
-	g.restOverlapping(load, left, acc, ptr, q)
-	g.Label("reduce")
 	g.store(acc, s, j)
 	g.ADDQ(imm(4*quadKeys), s)
 	g.MOVQ(j, left)
@@ -123,7 +125,7 @@ func (g quads) chunk(load *loader, w int, ptr []reg.GPVirtual, at reg.GPVirtual,
 			for i := range w {
 				x := g.vec()
 				load.load(op.Mem{Base: p, Index: at, Scale: 1, Disp: i * g.vecBytes(g.e)}, x)
-				g.VFMADD231PS(y[i], x, acc[c])
+				g.multiplyAdd(y[i], x, acc[c])
 			}
 		}
 		return
@@ -142,7 +144,7 @@ func (g quads) chunk(load *loader, w int, ptr []reg.GPVirtual, at reg.GPVirtual,
 				y := g.vec()
 				g.VMOVUPS(disp(q.at(r), 4*g.lanes*(i+v)), y)
 				for c := range ptr {
-					g.VFMADD231PS(y, x[c][v], acc[r*quadKeys+c])
+					g.multiplyAdd(y, x[c][v], acc[r*quadKeys+c])
 				}
 			}
 		}
@@ -181,4 +183,13 @@ func (g quads) eachRow(pairs []reg.VecVirtual, row, by reg.GPVirtual, store func
 			g.ADDQ(by, row)
 		}
 	}
+}
+
+// multiplyAdd is acc += x·y.
+func (g quads) multiplyAdd(y, x, acc reg.VecVirtual) {
+	if g.paired {
+		g.dot(y, x, acc)
+		return
+	}
+	g.VFMADD231PS(y, x, acc)
 }

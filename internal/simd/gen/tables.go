@@ -22,6 +22,8 @@ func writeTables(dir string, levels []*level) error {
 	integerTable(&b, &vnni, "Accumulate", weightDigits)
 	table(&b, &halves, "scores", "scoresKernel")
 	table(&b, &turnwise, "accumulate", "accumulateKernel")
+	table(&b, &dotwise, "accumulate", "accumulateKernel")
+	table(&b, &pairwise, "scores", "scoresKernel")
 	text, err := format.Source(b.Bytes())
 	if err != nil {
 		return err

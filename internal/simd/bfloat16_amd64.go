@@ -1,0 +1,61 @@
+package simd
+
+import "golang.org/x/sys/cpu"
+
+// hasDots says that VDPBF16PS, 32 multiply-adds, is as fast as a multiply-add of 16: not so
+// on Intel's processors, which take twice as long for it.
+var hasDots = hasVNNI && cpu.X86.HasAVX512BF16 && isFamily25()
+
+// pairScoresFor is [PairScores] for heads side by side.
+func pairScoresFor(e Elem) HeadsScoresFunc {
+	if !useDots || e != BF16 {
+		return nil
+	}
+	f := scoresBy(e, &scoresPairs[e], &sizesHalves, limits{})
+	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
+		if heads != nil || rows <= pairRows {
+			f(s, stride, q, rows, dim/2, k, heads, ahead)
+			return
+		}
+		f.sharing(s, stride, q, rows, dim/2, k, ahead)
+	}
+}
+
+// pairRows is the most rows of a kernel for pairs.
+const pairRows = 4
+
+// sharing takes a tile after the other, each by several kernels, of which every one fetches
+// its share of what is ahead: one that fetched all of it would compute faster than memory
+// can follow, and the next one leave it idle.
+func (f HeadsScoresFunc) sharing(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
+	for i := 0; i < len(k.Off); i += TileKeys {
+		tile := Tile{k.Data, k.Off[i:min(i+TileKeys, len(k.Off))]}
+		next := ahead.Off[min(i, len(ahead.Off)):min(i+TileKeys, len(ahead.Off))]
+		for r := 0; r < rows; {
+			n := sizesHalves[min(rows-r, maxBlock)]
+			share := Ahead{ahead.Data, next[len(next)*r/rows : len(next)*(r+n)/rows], ahead.Bytes}
+			f(s[r*stride+i:], stride, q[r*dim:], n, dim, tile, nil, share)
+			r += n
+		}
+	}
+}
+
+// accumulateRoundedFor is [AccumulateRounded] for heads side by side.
+func accumulateRoundedFor(e Elem) HeadsAccumulateFunc {
+	if !useDots || e != BF16 {
+		return nil
+	}
+	return accumulateOfWhole(dotRow, accumulateBy(e, ofFew(&accumulateDots[e], &accumulateAVX512[e]), &sizesAVX512, limits{}), accumulateFor(e))
+}
+
+// dotRow is what rows are multiples of for kernels that multiply two keys at a time.
+const dotRow = 32
+
+func roundWeights(p []float32, stride, rows, keys int, l, alpha []float32) {
+	if rows == 0 || keys == 0 || !useDots {
+		roundWeightsGeneric(p, stride, rows, keys, l, alpha)
+		return
+	}
+	_, _, _ = p[(rows-1)*stride+keys-1], l[rows-1], alpha[rows-1]
+	roundWeightsDots(&p[0], stride, rows, keys, &l[0], &alpha[0])
+}
