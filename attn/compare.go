@@ -36,6 +36,13 @@ func Float32Limits(keyDim int) Limits {
 	}
 }
 
+// RoundedWeights are the limits of a result whose weights were rounded to bfloat16, by 2⁻⁸
+// of themselves at most, and which is their average.
+func (l Limits) RoundedWeights() Limits {
+	l.Out += 0x1p-8
+	return l
+}
+
 // out is the limit of a row's outputs.
 func (l *Limits) out(absScore, absValue float64) float64 {
 	return (l.Out+0x1p-24*l.Score*absScore)*absValue + l.OutAbsolute

@@ -31,8 +31,17 @@ type Info struct {
 	StartKeys int
 	// Saturating and MergeKeys are plan.Config's of the same names.
 	Saturating, MergeKeys int
+	// RoundedGroup is the least group size with which it rounds the weights of values in
+	// bfloat16 to bfloat16; 0 is none.
+	RoundedGroup int
 	// Traces says that it fills Launch.Trace.
 	Traces bool
+}
+
+// RoundsWeights reports whether the weights of values of a type are rounded to bfloat16 in
+// groups of a size, and averages are further off for it: see [attn.Limits.RoundedWeights].
+func (i Info) RoundsWeights(v kv.DType, group int) bool {
+	return v == kv.BF16 && i.RoundedGroup > 0 && group >= i.RoundedGroup
 }
 
 // Backend computes decode attention. Its methods may be called from several

@@ -8,17 +8,16 @@ import (
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
-	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
 
 // lowPrecision is by how much a backend that rounds weights to the values' type
-// before it multiplies them (tensor cores do) may be further off than one that
-// computes in float32: times the error of a plain attention in which every step is
+// before it multiplies them ([backend.Info.RoundsWeights]) may be further off than one
+// that computes in float32: times the error of a plain attention in which every step is
 // rounded to the type. Cases store numbers that their type holds exactly, so a
 // backend that computes in float32 has no more to lose with a 16-bit type than
 // with f32: [attn.Float32Limits] are its limits.
-var lowPrecision = map[kv.DType]float64{kv.F16: 2, kv.BF16: 2}
+const lowPrecision = 2
 
 // guard is how many elements around a result must stay untouched.
 const guard = 64
@@ -117,8 +116,8 @@ func (c *config) judge(s *Step, r Result) error {
 // limits are those of sequence i.
 func (c *config) limits(s *Step, i int) attn.Limits {
 	l := attn.Float32Limits(s.Case.Shape.KeyDim)
-	if t := lowPrecision[s.Case.VType]; c.roundsWeights && t > 0 {
-		l.OutAbsolute += t * lowPrecisionError(s, i)
+	if c.info.RoundsWeights(s.Case.VType, s.Case.Shape.GroupSize()) {
+		l.OutAbsolute += lowPrecision * lowPrecisionError(s, i)
 	}
 	return l
 }

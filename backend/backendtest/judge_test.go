@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -78,18 +79,24 @@ func TestGuard(t *testing.T) {
 // TestRoundedWeights: a backend that rounds weights may be off by a unit or so
 // of its type, and not by ten.
 func TestRoundedWeights(t *testing.T) {
-	c := &config{roundsWeights: true}
-	for dtype, unit := range map[kv.DType]float64{kv.F16: 0x1p-11, kv.BF16: 0x1p-8} {
-		cs := small(200)
-		cs.KType, cs.VType = dtype, dtype
-		s := cs.Build()
-		exact(t, s)
-		if more := c.limits(s, 0).OutAbsolute; more < unit/4 || more > 8*unit {
-			t.Errorf("%v: the limit is %v more, want about %v", dtype, more, unit)
+	cs := small(200)
+	cs.KType, cs.VType = kv.BF16, kv.BF16
+	s, group := cs.Build(), cs.Shape.GroupSize()
+	exact(t, s)
+	const unit = 0x1p-8
+	c := &config{info: backend.Info{RoundedGroup: group}}
+	if more := c.limits(s, 0).OutAbsolute; more < unit/4 || more > 8*unit {
+		t.Errorf("the limit is %v more, want about %v", more, unit)
+	}
+	for _, rounded := range []int{0, group + 1} {
+		c.info.RoundedGroup = rounded
+		if limits, want := c.limits(s, 0), attn.Float32Limits(s.Case.Shape.KeyDim); limits != want {
+			t.Errorf("groups of %d from %d on: the limits are %+v, want %+v", group, rounded, limits, want)
 		}
 	}
-	s := small(200).Build()
+	s = small(200).Build()
 	exact(t, s)
+	c.info.RoundedGroup = group
 	if limits, want := c.limits(s, 0), attn.Float32Limits(s.Case.Shape.KeyDim); limits != want {
 		t.Errorf("f32: the limits are %+v, want %+v", limits, want)
 	}

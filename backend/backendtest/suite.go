@@ -8,20 +8,16 @@ import (
 
 // config is what the suite knows of the backend under test.
 type config struct {
-	open          func(testing.TB) backend.Backend
-	openThreads   func(testing.TB, int) backend.Backend
-	roundsWeights bool
-	sparse        bool
-	plainTypes    bool
-	runsToTheEnd  bool
+	open         func(testing.TB) backend.Backend
+	openThreads  func(testing.TB, int) backend.Backend
+	info         backend.Info // the backend's
+	sparse       bool
+	plainTypes   bool
+	runsToTheEnd bool
 }
 
 // Option changes what the suite asks of a backend.
 type Option func(*config)
-
-// RoundsWeights is for a backend that rounds softmax weights to the values' type
-// before it multiplies with them: see roundedTolerances.
-func RoundsWeights() Option { return func(c *config) { c.roundsWeights = true } }
 
 // WithThreads lets the suite open backends of a given number of threads, to
 // compare their bits.
@@ -54,6 +50,7 @@ func Run(t *testing.T, open func(testing.TB) backend.Backend, opts ...Option) {
 		o(c)
 	}
 	b := open(t)
+	c.info = b.Info()
 	for _, group := range [...]struct {
 		name  string
 		tests []test

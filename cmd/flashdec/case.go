@@ -37,7 +37,9 @@ type decodeCase struct {
 
 	out, lse *tensorfile.Tensor // [seqs, NumHeads, queries(, ValueDim)] what the file says is right, or nil
 	file     *tensorfile.File
-	copied   bool // k and v are being, or have been, copied into a cache
+	// roundsWeights: what computes it rounds softmax weights to bfloat16.
+	roundsWeights bool
+	copied        bool // k and v are being, or have been, copied into a cache
 
 	unreleased atomic.Int64 // bytes of k and v that were read since their memory was given back
 }

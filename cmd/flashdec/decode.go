@@ -37,6 +37,7 @@ func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, e
 		_ = engine.Close() // err is the failure to report
 		return nil, err
 	}
+	c.roundsWeights = engine.Info().RoundsWeights(cache.view.V.Type, c.shape.GroupSize())
 	d := &decoder{c: c, backend: b, engine: engine, cache: cache, room: stepRoom, chunks: c.inChunks(chunkRoom, engine.Info().QueryTile)}
 	runtime.GC()
 	var heap runtime.MemStats

@@ -10,7 +10,13 @@ import (
 )
 
 // ownLimits are how far a result may lie from the direct softmax of the same inputs.
-func (c *decodeCase) ownLimits() attn.Limits { return attn.Float32Limits(c.shape.KeyDim) }
+func (c *decodeCase) ownLimits() attn.Limits {
+	l := attn.Float32Limits(c.shape.KeyDim)
+	if c.roundsWeights {
+		l = l.RoundedWeights()
+	}
+	return l
+}
 
 // answerLimits are how far a result may lie from what a file says is right, which
 // was not computed from what is computed here where its inputs are float64, and

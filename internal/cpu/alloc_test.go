@@ -56,6 +56,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 		"one split": func(c *backendtest.Case) { c.NumSplits = 1 },
 		"prompt":    func(c *backendtest.Case) { c.Queries = []int{20, 40, 1} },
 		"mask":      mask,
+		"bfloat16":  func(c *backendtest.Case) { *c = shortCase(8, 16) },
 	} {
 		for _, threads := range []int{1, 4} {
 			b := cpu.NewEager(cpu.Options{Threads: threads})

@@ -162,7 +162,26 @@ func (w *worker) scoreBeside(i, lo, hi int) {
 	c, b, stride := &w.walking[0], &w.besides[0], w.job.stride()
 	ahead := w.aheadBeside(i, b, &w.job.k, lo, hi)
 	keys := simd.Tile{Data: w.job.k.of(c.item.Head), Off: ofTiles(c.keys.k, i, 1)}
-	w.job.kernels.headsScores(w.s[i*simd.TileKeys:], stride, w.q, w.rows, w.job.launch.Shape.KeyDim, keys, &b.heads, ahead)
+	s, dim, pairing := w.s[i*simd.TileKeys:], w.job.launch.Shape.KeyDim, 0
+	for h := range w.walking {
+		if w.walking[h].pairing() {
+			pairing++
+		}
+	}
+	switch pairing {
+	case 0:
+		w.job.kernels.headsScores(s, stride, w.q, w.rows, dim, keys, &b.heads, ahead)
+	case len(w.walking):
+		w.job.kernels.headsPairScores(s, stride, w.pairs, w.rows, dim, keys, &b.heads, ahead)
+		for h := range w.walking {
+			simd.ScaleScores(w.walking[h].s[i*simd.TileKeys:], stride, w.rows, w.job.scales[:len(keys.Off)])
+		}
+	default:
+		for h := range w.walking {
+			w.walking[h].score(i, 1, ahead)
+			ahead = simd.Ahead{}
+		}
+	}
 	if w.job.launch.KV.K.Scales.Kind != kv.TokenScale {
 		return
 	}
@@ -180,5 +199,5 @@ func (w *worker) addBeside(i, lo, hi int) {
 	}
 	ahead := w.aheadBeside(i, b, &w.job.v, lo, hi)
 	values := simd.Tile{Data: w.job.v.of(c.item.Head), Off: ofTiles(c.keys.v, i, 1)}
-	w.job.kernels.headsAccumulate(w.o, w.rows, w.job.launch.Shape.ValueDim, w.s[i*simd.TileKeys:], w.job.stride(), alpha, values, &b.heads, ahead)
+	c.sums().headsAccumulate(w.o, w.rows, w.job.launch.Shape.ValueDim, w.s[i*simd.TileKeys:], w.job.stride(), alpha, values, &b.heads, ahead)
 }

@@ -74,6 +74,8 @@ func (b *Backend) Info() backend.Info {
 		QueryTile: queryTile,
 		HeadTile:  sideBySide,
 		Traces:    true,
+
+		RoundedGroup: b.lib.roundedGroup(),
 	}
 }
 

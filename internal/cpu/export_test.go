@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // NewEager returns a backend that wakes helpers however small a launch is.
@@ -40,4 +41,21 @@ func SideBySide(l *backend.Launch, workers int) int {
 		most = max(most, j.tasks[i].heads)
 	}
 	return most
+}
+
+// OnPairs has f called with each call of a kernel for queries in pairs: with the heads and keys that it takes.
+func (b *Backend) OnPairs(f func(heads, keys int)) {
+	k := &b.lib.pairs[simd.BF16]
+	one, several := k.pairScores, k.headsPairScores
+	if one == nil {
+		return
+	}
+	k.pairScores = func(s []float32, stride int, q []float32, rows, dim int, keys simd.Tile, ahead simd.Ahead) {
+		f(1, len(keys.Off))
+		one(s, stride, q, rows, dim, keys, ahead)
+	}
+	k.headsPairScores = func(s []float32, stride int, q []float32, rows, dim int, keys simd.Tile, heads *simd.Heads, ahead simd.Ahead) {
+		f(heads.N, len(keys.Off))
+		several(s, stride, q, rows, dim, keys, heads, ahead)
+	}
 }

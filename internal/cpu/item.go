@@ -51,6 +51,7 @@ type worker struct {
 	roomBeside int
 	aside      int        // how many rows of o there are before those that are put aside
 	q          []float32  // [rows, KeyDim] see stream
+	pairs      []float32  // [rows, KeyDim], of which half is used
 	o          []float32  // [rows, ValueDim], and once more for sums that are put aside
 	s          []float32  // [rows, stride]
 	alpha      []float32  // [rows]
@@ -78,7 +79,7 @@ type size struct {
 	sweepKeys, pageSize  int
 	keyBytes, valueBytes int // of a row
 
-	scaled, integerK, integerV bool
+	scaled, pairs, integerK, integerV bool
 }
 
 // reserve makes room for the largest task of the launch, and the largest unit.
@@ -87,6 +88,9 @@ func (w *worker) reserve(s size) {
 	shape, all := &s.shape, max(s.rows, s.heads*s.rowsBeside)
 	w.roomBeside = s.rowsBeside
 	w.q, w.s, w.alpha, w.ones = resize(w.q, all*shape.KeyDim), resize(w.s, all*w.job.stride()), resize(w.alpha, all), resize(w.ones, all)
+	if s.pairs {
+		w.pairs = resize(w.pairs, all*shape.KeyDim)
+	}
 	w.aside = all
 	w.o = resize(w.o, (all+s.heads*s.rowsBeside)*shape.ValueDim)
 	if s.heads > 1 {
@@ -197,21 +201,24 @@ func (w *worker) chunk(lo, hi int) bool {
 	for h := range w.streams {
 		w.streams[h].outermost(lo, hi)
 	}
-	if !w.sum(w.streams, lo, hi, w.firstUnit()) {
+	if !w.sum(w.streams, lo, hi, w.firstUnit(), false) {
 		return false
 	}
 	for h := range w.streams {
 		c := &w.streams[h]
+		if c.doubtful() && !w.sum(w.streams[h:h+1], lo, hi, w.firstUnit(), true) {
+			return false
+		}
 		dst, row := c.place()
 		overflowed, sank := c.states(dst, row)
 		if overflowed {
-			if !w.sum(w.streams[h:h+1], lo, hi, lower) {
+			if !w.sum(w.streams[h:h+1], lo, hi, lower, true) {
 				return false
 			}
 			c.mend(dst, row)
 		}
 		if sank && !c.onlyZeros(lo, hi) {
-			if !w.sum(w.streams[h:h+1], lo, hi, lift) {
+			if !w.sum(w.streams[h:h+1], lo, hi, lift, true) {
 				return false
 			}
 			c.raise(dst, row)
@@ -223,11 +230,12 @@ func (w *worker) chunk(lo, hi int) bool {
 	return true
 }
 
-// sum takes the keys [lo, hi) into the sums of some streams, which begin in a unit.
-func (w *worker) sum(streams []stream, lo, hi int, unit float32) bool {
+// sum takes the keys [lo, hi) into the sums of some streams, which begin in a unit; if it is
+// to be plain, by kernels that know all numbers.
+func (w *worker) sum(streams []stream, lo, hi int, unit float32, plain bool) bool {
 	w.walking = streams
 	for h := range streams {
-		streams[h].clear(unit)
+		streams[h].clear(unit, plain)
 	}
 	w.gather(&w.sweeps[0], lo, min(lo+w.job.sweepKeys, hi))
 	for lo < hi {

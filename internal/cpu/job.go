@@ -28,6 +28,7 @@ type job struct {
 	scaled   bool // keys or values have a scale each
 	longRuns bool // a head's values lie in runs that are worth reading one by one
 	kernels  kernels
+	scales   []float32 // [sweepKeys] the softmax scale, for scores of queries that lack it
 	// sweepKeys is how many keys a sweep has, as the group has it, and nothing
 	// else, so that nothing else decides what is rounded.
 	sweepKeys int
@@ -44,11 +45,17 @@ type job struct {
 
 // prepare makes the job ready for a launch on so many workers.
 func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, workers int) (err error) {
-	if j.kernels, err = lib.kernels(&l.KV); err != nil {
+	if j.kernels, err = lib.kernels(&l.KV, l.Shape.GroupSize()); err != nil {
 		return err
 	}
 	j.launch, j.done = l, done
 	j.sweepKeys = simd.SweepKeys(l.Shape.GroupSize())
+	if j.pairs() {
+		j.scales = resize(j.scales, j.sweepKeys)
+		for i := range j.scales {
+			j.scales[i] = float32(l.Options.ScaleFor(l.Shape.KeyDim))
+		}
+	}
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
 	j.scaled = l.KV.K.Scales.Kind == kv.TokenScale || l.KV.V.Scales.Kind == kv.TokenScale
 	j.longRuns = keyRun(&l.KV.V, l.KV.PageSize)*j.v.row >= longRun
@@ -90,7 +97,7 @@ func (j *job) seat(helpers int) {
 	wanted := size{
 		shape: j.launch.Shape, heads: heads, rows: rows(queries), rowsBeside: rows(beside), splits: p.MaxSplits(),
 		sweepKeys: j.sweepKeys, pageSize: j.launch.KV.PageSize, keyBytes: j.k.row, valueBytes: j.v.row,
-		scaled: j.scaled, integerK: j.kernels.integerK != nil, integerV: j.kernels.integerV != nil,
+		scaled: j.scaled, pairs: j.kernels.pairScores != nil, integerK: j.kernels.integerK != nil, integerV: j.kernels.integerV != nil,
 	}
 	for _, w := range j.seats[:helpers+1] {
 		if w.fault != nil {

@@ -10,13 +10,26 @@ import (
 
 // library is the tile kernels of every element type, looked up once a backend.
 type library struct {
-	scores     [simd.NumElems]simd.ScoresFunc
-	accumulate [simd.NumElems]simd.AccumulateFunc
+	scores      [simd.NumElems]simd.ScoresFunc
+	headsScores [simd.NumElems]simd.HeadsScoresFunc
 
-	headsScores     [simd.NumElems]simd.HeadsScoresFunc
-	headsAccumulate [simd.NumElems]simd.HeadsAccumulateFunc
+	pairs   [simd.NumElems]pairs // nil where the level has none
+	sums    [simd.NumElems]sums
+	rounded [simd.NumElems]sums // of rounded weights, nil where the level has none
 
 	integers [simd.NumElems]*simd.Integer // nil where the level has none
+}
+
+// pairs are the kernels of scores that take queries in pairs of bfloat16.
+type pairs struct {
+	pairScores      simd.ScoresFunc
+	headsPairScores simd.HeadsScoresFunc
+}
+
+// sums are the kernels of weighted values.
+type sums struct {
+	accumulate      simd.AccumulateFunc
+	headsAccumulate simd.HeadsAccumulateFunc
 }
 
 // CheckEnv is the error of an environment that asks for a kernel level by a name
@@ -26,27 +39,40 @@ func CheckEnv() error { return simd.CheckEnv() }
 func newLibrary() *library {
 	lib := new(library)
 	for e := range simd.Elem(simd.NumElems) {
-		lib.scores[e], lib.accumulate[e], lib.integers[e] = simd.Scores(e), simd.Accumulate(e), simd.IntegerKernels(e)
-		lib.headsScores[e], lib.headsAccumulate[e] = simd.HeadsScores(e), simd.HeadsAccumulate(e)
+		lib.scores[e], lib.headsScores[e], lib.integers[e] = simd.Scores(e), simd.HeadsScores(e), simd.IntegerKernels(e)
+		lib.pairs[e] = pairs{simd.PairScores(e), simd.HeadsPairScores(e)}
+		lib.sums[e] = sums{simd.Accumulate(e), simd.HeadsAccumulate(e)}
+		lib.rounded[e] = sums{simd.AccumulateRounded(e), simd.HeadsAccumulateRounded(e)}
 	}
 	return lib
 }
 
+// roundedGroup is the least group of which weights are rounded, of values in bfloat16; 0 where
+// the level rounds none.
+func (lib *library) roundedGroup() int {
+	if lib.rounded[simd.BF16].accumulate == nil {
+		return 0
+	}
+	return simd.RoundedRows
+}
+
 // kernels are the tile kernels of a launch.
 type kernels struct {
-	k, v       simd.Elem
-	scores     simd.ScoresFunc
-	accumulate simd.AccumulateFunc
+	k, v        simd.Elem
+	scores      simd.ScoresFunc
+	headsScores simd.HeadsScoresFunc
+	pairs       // nil where keys are not multiplied so
 
-	headsScores     simd.HeadsScoresFunc
-	headsAccumulate simd.HeadsAccumulateFunc
+	sums
+	rounded sums // take the sums' place where they are not nil: weights are rounded
 
 	// integerK and integerV come first where they are not nil, for keys and for values.
 	integerK, integerV *simd.Integer
 }
 
-// kernels are those for a cache's element types. It wraps [attn.ErrOption].
-func (lib *library) kernels(view *kv.View) (kernels, error) {
+// kernels are those for a cache's element types and groups of a size. It wraps
+// [attn.ErrOption].
+func (lib *library) kernels(view *kv.View, group int) (kernels, error) {
 	k, v := simd.Elem(view.K.Type), simd.Elem(view.V.Type)
 	if k >= simd.NumElems {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for keys of type %v", attn.ErrOption, view.K.Type)
@@ -54,7 +80,13 @@ func (lib *library) kernels(view *kv.View) (kernels, error) {
 	if v >= simd.NumElems {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for values of type %v", attn.ErrOption, view.V.Type)
 	}
-	ks := kernels{k: k, v: v, scores: lib.scores[k], accumulate: lib.accumulate[v], headsScores: lib.headsScores[k], headsAccumulate: lib.headsAccumulate[v]}
+	ks := kernels{k: k, v: v, scores: lib.scores[k], headsScores: lib.headsScores[k], sums: lib.sums[v]}
+	if view.K.Scales.Kind == kv.NoScales && view.K.Dim%simd.PairRow == 0 {
+		ks.pairs = lib.pairs[k]
+	}
+	if group >= simd.RoundedRows {
+		ks.rounded = lib.rounded[v]
+	}
 	if f := lib.integers[k]; f.Takes(view.K.Dim) {
 		ks.integerK, ks.headsScores = f, nil
 	}

@@ -122,15 +122,22 @@ const (
 // 2⁻¹³⁸: 2⁻²⁰ of values whose averages come to 2⁻¹¹⁸.
 const sunk = 0x1p-118
 
+// sunkRounded is the same of weights that are rounded, by kernels that take what is below 2⁻¹²⁶
+// for zero: 4096 products lose 2⁻¹¹⁴.
+const sunkRounded = 0x1p-94
+
 // sinks says that values may be so small: as they are, with no scale and 8 bits of exponent.
 func (c *stream) sinks() bool { return c.job.kernels.v == simd.F32 || c.job.kernels.v == simd.BF16 }
 
-// sunken reports that a row's averages are below sunk, but for those that are not finite, if not
+// sunken reports that a row's averages are below sunk, or sunkRounded, but for those that are not finite, if not
 // all are such: what is NaN or infinite in one element says nothing of the others.
-func sunken(o []float32) bool {
-	finite := false
+func (c *stream) sunken(o []float32) bool {
+	least, finite := float32(sunk), false
+	if c.job.kernels.rounded.accumulate != nil {
+		least = sunkRounded
+	}
 	for _, x := range o {
-		if x < sunk && x > -sunk {
+		if x < least && x > -least {
 			finite = true
 		} else if simd.Finite(x) {
 			return false

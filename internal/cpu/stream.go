@@ -13,11 +13,14 @@ type stream struct {
 
 	rules    scorer     // of scores
 	q        []float32  // [rows, KeyDim] times the scale, and those that keys share
+	pairs    []float32  // [rows, KeyDim / 2] queries that bfloat16 holds, two to a number
+	paired   bool       // it holds all of them
 	digits   []byte     // [rows, simd.DigitsBytes(KeyDim)] q in fixed point, for kernels that take it
 	reach    simd.Reach // the scales of keys that it serves
 	left     simd.Reach // and what the running chunk has left of that
 	m        []float32  // [rows] this and the next two: the running chunk
 	l        []float32  // [rows]
+	rounded  []float32  // [rows] sums of the chunk's weights as they were rounded, where they were
 	o        []float32  // [rows, ValueDim] numerators, in units
 	keys     sweep      // under way
 	part     part       // of the rows, under way
@@ -27,6 +30,8 @@ type stream struct {
 	alpha    []float32 // [rows]
 	most     []float32 // [rows] weights in light digits, for kernels of integers: see simd.LightShare
 	hidden   bool      // some score was −Inf
+	hid      bool      // of the chunk, too
+	plain    bool      // kernels for bfloat16 alone do not serve the chunk
 	unit     []float32 // [rows] see lift and lower
 	chunks   states    // [chunksPerMerge, rows] states of finished chunks
 	finished int       // how many
@@ -36,6 +41,9 @@ type stream struct {
 func (c *stream) reserve(rows, from int) {
 	shape := &c.job.launch.Shape
 	c.q = c.worker.q[from*shape.KeyDim:][:rows*shape.KeyDim]
+	if c.size.pairs {
+		c.pairs = c.worker.pairs[from*shape.KeyDim:][:rows*shape.KeyDim/2]
+	}
 	if c.job.kernels.integerK != nil {
 		c.digits = resize(c.digits, rows*simd.DigitsBytes(shape.KeyDim))
 	}
@@ -44,6 +52,7 @@ func (c *stream) reserve(rows, from int) {
 	}
 	c.m = resize(c.m, rows)
 	c.l = resize(c.l, rows)
+	c.rounded = resize(c.rounded, rows)
 	c.o = c.worker.o[from*shape.ValueDim:][:rows*shape.ValueDim]
 	c.unit = resize(c.unit, rows)
 	c.s = c.worker.s[from*c.job.stride():][:rows*c.job.stride()]
@@ -60,10 +69,12 @@ func (c *stream) begin() {
 	group := c.group()
 	c.finished = 0
 	c.rules.begin(l.Options, l.Shape, c.item.Head)
+	c.paired = c.job.pairs()
 	first := c.job.place(c.seq, c.query, c.item.Head)
 	for i := range c.rows / group {
 		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
 		c.scaledQueries(c.q[i*len(from):][:len(from)], from)
+		c.paired = c.paired && simd.Pairs(c.pairs[i*len(from)/2:], from)
 	}
 	if integer := c.job.kernels.integerK; integer != nil {
 		c.reach = integer.Digits(c.digits, c.q, c.rows, l.Shape.KeyDim)
@@ -71,10 +82,10 @@ func (c *stream) begin() {
 }
 
 // clear begins a chunk, whose sums are in a unit.
-func (c *stream) clear(unit float32) {
-	c.left = c.reach
+func (c *stream) clear(unit float32, plain bool) {
+	c.left, c.plain, c.hid = c.reach, plain, false
 	for r := range c.rows {
-		c.m[r], c.l[r], c.unit[r] = float32(negInf), 0, unit
+		c.m[r], c.l[r], c.rounded[r], c.unit[r] = float32(negInf), 0, 0, unit
 	}
 }
 
@@ -91,13 +102,16 @@ func (c *stream) states(dst *states, i int) (overflowed, sank bool) {
 			continue // no key: an empty state's o is never read
 		}
 		o := dst.o[(i+r)*dim:][:dim]
+		if c.rounds() {
+			l = c.rounded[r]
+		}
 		finished := simd.Divide(o, c.o[r*dim:][:dim], l)
 		if x := c.toValues(r); x != 1 {
 			multiply(o, x)
 			finished = allFinite(o)
 		}
 		overflowed = overflowed || !finished && simd.Finite(l)
-		sank = sank || c.sinks() && sunken(o)
+		sank = sank || c.sinks() && c.sunken(o)
 	}
 	return overflowed, sank
 }
@@ -123,7 +137,7 @@ func (c *stream) raise(dst *states, i int) {
 	dim := dst.dim
 	for r := range c.rows {
 		o := dst.o[(i+r)*dim:][:dim]
-		if c.l[r] == 0 || !sunken(o) {
+		if c.l[r] == 0 || !c.sunken(o) {
 			continue
 		}
 		for d := range o {

@@ -133,6 +133,11 @@ func (c *stream) score(i, n int, ahead simd.Ahead) {
 		integer.Scores(s, stride, q, c.digits[p.first*simd.DigitsBytes(dim):], p.rows, dim, keys, scales, &c.left, ahead)
 		return
 	}
+	if c.pairing() {
+		kernels.pairScores(s, stride, c.pairs[p.first*dim/2:], p.rows, dim, keys, ahead)
+		simd.ScaleScores(s, stride, p.rows, c.job.scales[:len(keys.Off)])
+		return
+	}
 	kernels.scores(s, stride, q, p.rows, dim, keys, ahead)
 	simd.ScaleScores(s, stride, p.rows, scales)
 }
@@ -147,12 +152,16 @@ func (c *stream) weigh() {
 		}
 	}
 	c.hidden = simd.Softmax(c.s, stride, p.rows, keys, c.m[p.first:], c.l[p.first:], c.alpha)
+	c.hid = c.hid || c.hidden
 	c.comeDown()
 	c.scaleWeights(c.s, p.first, p.rows, keys, p.keys.vScale)
 	if c.job.kernels.integerV != nil {
 		for r := p.first; r < p.first+p.rows; r++ {
 			c.most[r] = simd.LightShare * c.l[r] * c.unit[r]
 		}
+	}
+	if c.rounds() {
+		simd.RoundWeights(c.s, stride, p.rows, keys, c.rounded[p.first:], c.alpha)
 	}
 }
 
@@ -170,6 +179,6 @@ func (c *stream) add(i, n int, ahead simd.Ahead) {
 	case kernels.integerV != nil:
 		kernels.integerV.Accumulate(o, p.rows, dim, weights, stride, alpha, values, ofTiles(p.keys.vScale, i, n), c.most[p.first:], ahead)
 	default:
-		kernels.accumulate(o, p.rows, dim, weights, stride, alpha, values, ahead)
+		c.sums().accumulate(o, p.rows, dim, weights, stride, alpha, values, ahead)
 	}
 }
