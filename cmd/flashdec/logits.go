@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/flashdec/flashdec/internal/simd"
@@ -69,7 +70,11 @@ func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
 	}
 	cmd.tellReach(t, r.Config())
 	ctx := i.context()
-	if err := checkRoom(cmd.Out, 4*len(ids)*(vocab+1)); err != nil {
+	room, err := logitsBytes(len(ids), vocab)
+	if err != nil {
+		return err
+	}
+	if err := checkRoom(cmd.Out, room); err != nil {
 		return err
 	}
 	logits, odd, err := logitsOf(ctx, t, r, ids)
@@ -91,6 +96,16 @@ func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
 	}
 	t.printf("wrote the logits of %s to %s\n", count(len(ids), "token"), quotePath(cmd.Out))
 	return nil
+}
+
+// logitsBytes is what the logits [tokens, vocab] and the ids [tokens] take, an error if more than an int counts.
+func logitsBytes(tokens, vocab int) (int, error) {
+	const element = 4
+	if vocab >= math.MaxInt/element || tokens > math.MaxInt/(element*(vocab+1)) {
+		return 0, fmt.Errorf("the logits of %s and a vocabulary of %d are more bytes than this system can count: give fewer tokens",
+			count(tokens, "token"), vocab)
+	}
+	return element * tokens * (vocab + 1), nil
 }
 
 // logitsOf computes the logits of all tokens [len(ids), VocabSize]; odd is the place of the first that is no finite
