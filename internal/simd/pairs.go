@@ -10,6 +10,9 @@ import "math"
 // zeros, and with keys that are so small no element then misses more than 2⁻⁶² of a product.
 const leastPair, mostPair = 0x1p-64, 0x1p64
 
+// PairedRows are the fewest rows of a group that gain by queries in pairs: one waits for memory.
+const PairedRows = 2 // docs/calibration.md
+
 // PairRow is what rows are multiples of for kernels that multiply pairs of elements.
 const PairRow = 16
 
