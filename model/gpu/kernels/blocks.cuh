@@ -295,6 +295,8 @@ __device__ inline void multiply_blocks(const ProductParams &p) {
     int32_t type = p.outputs[now.output].w.type;
     int bytes = code_bytes(type, p.cols), chunks = (bytes + kChunk - 1) / kChunk;
     float sums[2][kTokens] = {};
+    Early early;
+    early.ask(p, now, first + threadIdx.x % 32, static_cast<int>(threadIdx.x % 32) < tokens);
     for (int span = 0; span < spans_of(bytes); span++) {
       copy_span();
       wait_for_slot(p.slots);
@@ -302,7 +304,7 @@ __device__ inline void multiply_blocks(const ProductParams &p) {
       if ((slot += kSlot) == end) slot = 0;
       __syncwarp();  // all lanes have read from the slot before it is copied to
     }
-    finish_task(p, now, expert, first, tokens, sums, scales);
+    finish_task(p, now, expert, first, tokens, sums, scales, early);
   }
 }
 

@@ -91,10 +91,10 @@ __device__ __forceinline__ uint4 load_once(const void *p) {
 #endif
 }
 
-// Brings the line to L2 that is read later.
-__device__ __forceinline__ void prefetch(const void *p) {
+// Brings the line to L1 that is read later.
+__device__ __forceinline__ void touch(const float *p) {
 #ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+  asm volatile("{.reg .f32 x;\n\tld.global.f32 x, [%0];}" ::"l"(p));
 #endif
 }
 
@@ -147,13 +147,15 @@ __device__ __forceinline__ float gated(float g, float u, int32_t gate) {
 
 __device__ __forceinline__ float capped(float x, float limit) { return limit > 0.0f ? limit * tanhf(x / limit) : x; }
 
-// Pair i of a head, turned to a position. Angles are taken in turns, in float64, so that
+// The sine and cosine, scaled, by which pair i of a head turns at a position. Angles are taken in turns, in float64, so that
 // they are as exact at position 100000 as at 1.
-__device__ __forceinline__ void rotate(const Rotation &r, int i, int position, float &a, float &b) {
+__device__ __forceinline__ void angle(const Rotation &r, int i, int position, float &sine, float &cosine) {
   double turns = position * r.turns[i];
-  float sine, cosine;
   sincospif(2.0f * static_cast<float>(turns - rint(turns)), &sine, &cosine);
   sine *= r.scale, cosine *= r.scale;
+}
+
+__device__ __forceinline__ void turn_by(float sine, float cosine, float &a, float &b) {
   float x = a, y = b;
   a = x * cosine - y * sine, b = y * cosine + x * sine;
 }

@@ -97,6 +97,9 @@ __device__ inline void multiply_floats(const ProductParams &p) {
   stage<Floats, kTokens>(shared, scales, p.x + first / p.per_token * p.cols, p, tokens);
   float sums[2][kTokens] = {};
   FloatTask now = next;
+  Early early;
+  int lane = threadIdx.x % 32;
+  if (now.index < tasks) early.ask(p, now, first + lane, lane < tokens);
   while (now.index < tasks) {
     int chunks = (now.bytes + kChunk - 1) / kChunk, after = chunk + kLoads;
     bool last = after >= chunks;
@@ -110,10 +113,11 @@ __device__ inline void multiply_floats(const ProductParams &p) {
     loads = ahead;
     chunk = after;
     if (!last) continue;
-    finish_task(p, now, expert, first, tokens, sums, scales);
+    finish_task(p, now, expert, first, tokens, sums, scales, early);
 #pragma unroll
     for (int t = 0; t < kTokens; t++) sums[0][t] = sums[1][t] = 0.0f;
     now = next, chunk = 0;
+    if (now.index < tasks) early.ask(p, now, first + lane, lane < tokens);
   }
 }
 

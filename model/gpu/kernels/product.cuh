@@ -16,11 +16,11 @@ __device__ __forceinline__ float4 four_of(const float *row, int i, int cols) {
   return {at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3)};
 }
 
-// The norm's weights come near while the kernel ahead still runs.
+// The norm's weights come to L1 while the kernel ahead still runs.
 __device__ __forceinline__ void prefetch_norm(const ProductParams &p) {
   constexpr int kLine = 128 / 4;
   if (!p.norm) return;
-  for (int i = threadIdx.x * kLine; i < p.cols; i += kProductThreads * kLine) prefetch(p.norm + i);
+  for (int i = threadIdx.x * kLine; i < p.cols; i += kProductThreads * kLine) touch(p.norm + i);
 }
 
 // Puts x, or x times the norm's weights, into shared memory, and returns what to
@@ -29,28 +29,34 @@ __device__ __forceinline__ void prefetch_norm(const ProductParams &p) {
 template <class W, int kTokens>
 __device__ __forceinline__ void stage(float4 *to, float (&scales)[kTokens], const float *x, const ProductParams &p, int tokens) {
   __shared__ float parts[kTokens][kProductWarps];
-  constexpr int kBatch = 4 / kTokens;  // fours of a thread that are on their way at a time
+  constexpr int kLoads = 8 / kTokens, kBatch = 2;  // fours of a thread that are on their way, and that are put, at a time
   float squares[kTokens] = {};
   int fours = W::padded(p.cols) / 4;
-  for (int first = threadIdx.x; first < fours; first += kBatch * kProductThreads) {
-    float4 v[kBatch][kTokens], weights[kBatch];
+  for (int first = threadIdx.x; first < fours; first += kLoads * kProductThreads) {
+    float4 v[kTokens][kLoads];
 #pragma unroll
-    for (int b = 0; b < kBatch; b++) {
+    for (int b = 0; b < kLoads; b++) {
       int i = first + b * kProductThreads;
 #pragma unroll
-      for (int t = 0; t < kTokens; t++) v[b][t] = i < fours && t < tokens ? four_of(x + static_cast<int64_t>(t) * p.cols, i, p.cols) : float4{0, 0, 0, 0};
-      weights[b] = i < fours && p.norm ? four_of(p.norm, i, p.cols) : float4{1, 1, 1, 1};
+      for (int t = 0; t < kTokens; t++) v[t][b] = i < fours && t < tokens ? four_of(x + static_cast<int64_t>(t) * p.cols, i, p.cols) : float4{0, 0, 0, 0};
     }
 #pragma unroll
-    for (int t = 0; t < kTokens; t++) {
-      float4 part[kBatch];
+    for (int b = 0; b < kLoads; b += kBatch) {
+      if (first + b * kProductThreads >= fours) break;
+      float4 weights[kBatch];
 #pragma unroll
-      for (int b = 0; b < kBatch; b++) {
-        float4 u = v[b][t], w = weights[b];
-        squares[t] += u.x * u.x + u.y * u.y + u.z * u.z + u.w * u.w;
-        part[b] = {u.x * w.x, u.y * w.y, u.z * w.z, u.w * w.w};
+      for (int k = 0; k < kBatch; k++) weights[k] = p.norm ? four_of(p.norm, first + (b + k) * kProductThreads, p.cols) : float4{1, 1, 1, 1};
+#pragma unroll
+      for (int t = 0; t < kTokens; t++) {
+        float4 part[kBatch];
+#pragma unroll
+        for (int k = 0; k < kBatch; k++) {
+          float4 u = v[t][b + k], w = weights[k];
+          squares[t] += u.x * u.x + u.y * u.y + u.z * u.z + u.w * u.w;
+          part[k] = {u.x * w.x, u.y * w.y, u.z * w.z, u.w * w.w};
+        }
+        W::put(to + t * W::room(p.cols), first + b * kProductThreads, part, p.cols);
       }
-      W::put(to + t * W::room(p.cols), first, part, p.cols);
     }
   }
 #pragma unroll
@@ -62,7 +68,7 @@ __device__ __forceinline__ void stage(float4 *to, float (&scales)[kTokens], cons
 #pragma unroll
   for (int t = 0; t < kTokens; t++) {
     float sum = 0.0f;
-    for (int i = 0; i < kProductWarps; i++) sum += parts[t][i];
+    for (int i = 0; p.norm && i < kProductWarps; i++) sum += parts[t][i];
     scales[t] = p.norm ? rsqrtf(sum / p.cols + p.eps) : 1.0f;
   }
 }
@@ -106,11 +112,29 @@ __device__ __forceinline__ float with_bias(const Output &o, int row, int expert,
   return o.bias ? sum + o.bias[static_cast<int64_t>(expert) * o.w.rows + row] : sum;
 }
 
+// What finishing a task takes beside its sums, asked for before them: what y has, or the sine and cosine
+// that its pair turns by.
+struct Early {
+  float a, b;
+
+  __device__ __forceinline__ void ask(const ProductParams &p, const Task &t, int64_t token, bool mine) {
+    if (!mine) return;
+    const Output &o = p.outputs[t.output];
+    const float *y = o.y + token * o.w.rows;
+    if (p.finish == kAdd) a = y[t.row[0]], b = y[t.row[1]];
+    if (p.finish == kTurn && t.output < 2) {
+      const Rotation &r = p.rotation;
+      int i = t.row[0] % r.dim;
+      angle(r, r.adjacent ? i / 2 : i, r.positions[token], a, b);
+    }
+  }
+};
+
 // A pair of a head's elements: of a query to y, of a key or value to the cache.
-__device__ __forceinline__ void finish_pair(const ProductParams &p, const Task &t, int token, float *y, float a, float b) {
+__device__ __forceinline__ void finish_pair(const ProductParams &p, const Task &t, int token, float *y, float a, float b, const Early &early) {
   const Rotation &r = p.rotation;
   int head = t.row[0] / r.dim, first = t.row[0] % r.dim, second = t.row[1] % r.dim;
-  if (t.output < 2) rotate(r, r.adjacent ? first / 2 : first, r.positions[token], a, b);
+  if (t.output < 2) turn_by(early.a, early.b, a, b);
   if (t.output == 0) {
     y[t.row[0]] = a, y[t.row[1]] = b;
     return;
@@ -122,7 +146,7 @@ __device__ __forceinline__ void finish_pair(const ProductParams &p, const Task &
 }
 
 // What one lane does with a token's two sums; token is the row of y.
-__device__ __forceinline__ void finish(const ProductParams &p, const Task &t, int expert, int64_t token, float a, float b) {
+__device__ __forceinline__ void finish(const ProductParams &p, const Task &t, int expert, int64_t token, float a, float b, const Early &early) {
   const Output &o = p.outputs[t.output];
   float *y = o.y + token * o.w.rows;
   a = with_bias(o, t.row[0], expert, a);
@@ -131,16 +155,16 @@ __device__ __forceinline__ void finish(const ProductParams &p, const Task &t, in
     y[t.row[0]] = gated(a, b, p.gate);
     return;
   }
-  if (p.finish == kTurn) return finish_pair(p, t, static_cast<int>(token), y, a, b);
-  auto put = [&](int row, float v) { y[row] = p.finish == kAdd ? y[row] + v : capped(v, p.softcap); };
-  put(t.row[0], a);
-  if (t.row[1] != t.row[0]) put(t.row[1], b);
+  if (p.finish == kTurn) return finish_pair(p, t, static_cast<int>(token), y, a, b, early);
+  auto put = [&](int row, float before, float v) { y[row] = p.finish == kAdd ? before + v : capped(v, p.softcap); };
+  put(t.row[0], early.a, a);
+  if (t.row[1] != t.row[0]) put(t.row[1], early.b, b);
 }
 
 // What a warp does with a task's sums.
 template <int kTokens>
 __device__ __forceinline__ void finish_task(const ProductParams &p, const Task &t, int expert, int64_t first, int tokens, const float (&sums)[2][kTokens],
-                                            const float (&scales)[kTokens]) {
+                                            const float (&scales)[kTokens], const Early &early) {
   int lane = threadIdx.x % 32;
   float a = 0.0f, b = 0.0f;  // lane i's: token i's
 #pragma unroll
@@ -148,7 +172,7 @@ __device__ __forceinline__ void finish_task(const ProductParams &p, const Task &
     float sum_a = warp_sum(sums[0][i]) * scales[i], sum_b = warp_sum(sums[1][i]) * scales[i];
     if (lane == i) a = sum_a, b = sum_b;
   }
-  if (lane < tokens) finish(p, t, expert, first + lane, a, b);
+  if (lane < tokens) finish(p, t, expert, first + lane, a, b, early);
 }
 
 }  // namespace flashdec

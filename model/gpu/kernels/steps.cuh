@@ -37,7 +37,11 @@ __device__ inline void norm_head(float *x, const float *weight, int dim, float e
 
 __device__ inline void turn_head(const Rotation &r, float *x, int position) {
   int half = r.dim / 2;
-  for (int i = threadIdx.x; i < half; i += blockDim.x) rotate(r, i, position, x[r.adjacent ? 2 * i : i], x[r.adjacent ? 2 * i + 1 : i + half]);
+  for (int i = threadIdx.x; i < half; i += blockDim.x) {
+    float sine, cosine;
+    angle(r, i, position, sine, cosine);
+    turn_by(sine, cosine, x[r.adjacent ? 2 * i : i], x[r.adjacent ? 2 * i + 1 : i + half]);
+  }
   __syncthreads();
 }
 
