@@ -12,11 +12,11 @@ TEXT ·accumulateF32x4Turns(SB), $2240-104
 	MOVQ   AX, 2112(SP)
 	MOVQ   keys+56(FP), CX
 	MOVQ   dim+8(FP), AX
-	ADDQ   $+7, CX
-	SHRQ   $0x03, CX
+	ADDQ   $+1, CX
+	SHRQ   $0x01, CX
+	IMUL3Q $+2, CX, CX
 	SHRQ   $0x07, AX
 	IMULQ  AX, CX
-	IMUL3Q $+2, CX, CX
 	MOVQ   heads+64(FP), AX
 	TESTQ  AX, AX
 	JZ     oneHead
@@ -147,7 +147,7 @@ turn:
 	MOVQ    AX, 2208(SP)
 	MOVQ    DX, 2216(SP)
 	MOVQ    keys+56(FP), AX
-	LEAQ    8(DX), DX
+	LEAQ    2(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
 	MOVQ    DX, 2224(SP)
@@ -513,20 +513,17 @@ GLOBL onesTurns<>(SB), RODATA|NOPTR, $64
 // func accumulateF32x6Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·accumulateF32x6Turns(SB), $3264-104
-	LEAQ   63(SP), AX
-	ANDQ   $-64, AX
-	MOVQ   AX, 3136(SP)
-	MOVQ   keys+56(FP), CX
-	MOVQ   dim+8(FP), AX
-	ADDQ   $+7, CX
-	SHRQ   $0x03, CX
-	SHRQ   $0x07, AX
-	IMULQ  AX, CX
-	IMUL3Q $+3, CX, CX
-	MOVQ   heads+64(FP), AX
-	TESTQ  AX, AX
-	JZ     oneHead
-	IMULQ  (AX), CX
+	LEAQ  63(SP), AX
+	ANDQ  $-64, AX
+	MOVQ  AX, 3136(SP)
+	MOVQ  keys+56(FP), CX
+	MOVQ  dim+8(FP), AX
+	SHRQ  $0x07, AX
+	IMULQ AX, CX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    oneHead
+	IMULQ (AX), CX
 
 oneHead:
 	MOVQ  aheadKeys+88(FP), AX
@@ -678,58 +675,6 @@ turn:
 	MOVQ    $+3, 3256(SP)
 
 rows:
-	MOVQ  3192(SP), AX
-	TESTQ AX, AX
-	JZ    ahead5done
-
-ahead5:
-	MOVQ    SI, DX
-	CMPQ    AX, DX
-	CMOVQCS AX, DX
-	SUBQ    DX, SI
-	SUBQ    DX, AX
-	SUBQ    $+4, DX
-	JCS     ahead5fewer
-
-ahead5four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, DX
-	JCC        ahead5four
-
-ahead5fewer:
-	ADDQ $+4, DX
-	JZ   ahead5touched
-
-ahead5one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       DX
-	JNZ        ahead5one
-
-ahead5touched:
-	TESTQ SI, SI
-	JNZ   ahead5done
-	MOVQ  3176(SP), SI
-	INCQ  SI
-	MOVQ  SI, 3176(SP)
-	CMPQ  SI, 3184(SP)
-	JLT   ahead5row
-	MOVQ  $+0, 3192(SP)
-	JMP   ahead5done
-
-ahead5row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead5
-
-ahead5done:
 	MOVQ    3232(SP), AX
 	MOVQ    3240(SP), DX
 	VMOVUPS (R8), Z0
@@ -754,7 +699,62 @@ ahead5done:
 	ADDQ    3152(SP), R9
 	LEAQ    (DI)(R10*4), R10
 
-keys6:
+keys5:
+	CMPQ  3256(SP), $+1
+	JNE   notLast6
+	MOVQ  3192(SP), R12
+	TESTQ R12, R12
+	JZ    ahead7done
+
+ahead7:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead7fewer
+
+ahead7four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead7four
+
+ahead7fewer:
+	ADDQ $+4, R13
+	JZ   ahead7touched
+
+ahead7one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead7one
+
+ahead7touched:
+	TESTQ SI, SI
+	JNZ   ahead7done
+	MOVQ  3176(SP), SI
+	INCQ  SI
+	MOVQ  SI, 3176(SP)
+	CMPQ  SI, 3184(SP)
+	JLT   ahead7row
+	MOVQ  $+0, 3192(SP)
+	JMP   ahead7done
+
+ahead7row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead7
+
+ahead7done:
+notLast6:
 	LEAQ             (R9)(AX*1), R12
 	VBROADCASTSS     (DI)(DX*4), Z16
 	VMOVUPS          (R12), Z17
@@ -783,17 +783,17 @@ keys6:
 	VFMADD231PS.BCST (R10)(DX*4), Z17, Z15
 	INCQ             DX
 	CMPQ             DX, keys+56(FP)
-	JGE              keys6done
+	JGE              keys5done
 	ADDQ             CX, AX
 	CMPQ             AX, (R11)(DX*8)
-	JEQ              offset7
+	JEQ              offset8
 	MOVQ             (R11)(DX*8), AX
 
-offset7:
+offset8:
 	CMPQ DX, 3248(SP)
-	JLT  keys6
+	JLT  keys5
 
-keys6done:
+keys5done:
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, 128(R8)
@@ -961,76 +961,73 @@ stretched:
 	MOVQ  3192(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead8done
+	JZ    ahead9done
 
-ahead8:
+ahead9:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead8fewer
+	JCS     ahead9fewer
 
-ahead8four:
+ahead9four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead8four
+	JCC        ahead9four
 
-ahead8fewer:
+ahead9fewer:
 	ADDQ $+4, CX
-	JZ   ahead8touched
+	JZ   ahead9touched
 
-ahead8one:
+ahead9one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead8one
+	JNZ        ahead9one
 
-ahead8touched:
+ahead9touched:
 	TESTQ SI, SI
-	JNZ   ahead8done
+	JNZ   ahead9done
 	MOVQ  3176(SP), SI
 	INCQ  SI
 	MOVQ  SI, 3176(SP)
 	CMPQ  SI, 3184(SP)
-	JLT   ahead8row
+	JLT   ahead9row
 	MOVQ  $+0, 3192(SP)
-	JMP   ahead8done
+	JMP   ahead9done
 
-ahead8row:
+ahead9row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead8
+	JNZ   ahead9
 
-ahead8done:
+ahead9done:
 	VZEROUPPER
 	RET
 
 // func accumulateF32x8Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·accumulateF32x8Turns(SB), $4288-104
-	LEAQ   63(SP), AX
-	ANDQ   $-64, AX
-	MOVQ   AX, 4160(SP)
-	MOVQ   keys+56(FP), CX
-	MOVQ   dim+8(FP), AX
-	ADDQ   $+7, CX
-	SHRQ   $0x03, CX
-	SHRQ   $0x07, AX
-	IMULQ  AX, CX
-	IMUL3Q $+4, CX, CX
-	MOVQ   heads+64(FP), AX
-	TESTQ  AX, AX
-	JZ     oneHead
-	IMULQ  (AX), CX
+	LEAQ  63(SP), AX
+	ANDQ  $-64, AX
+	MOVQ  AX, 4160(SP)
+	MOVQ  keys+56(FP), CX
+	MOVQ  dim+8(FP), AX
+	SHRQ  $0x07, AX
+	IMULQ AX, CX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    oneHead
+	IMULQ (AX), CX
 
 oneHead:
 	MOVQ  aheadKeys+88(FP), AX
@@ -1198,58 +1195,6 @@ turn:
 	MOVQ    $+4, 4280(SP)
 
 rows:
-	MOVQ  4216(SP), AX
-	TESTQ AX, AX
-	JZ    ahead9done
-
-ahead9:
-	MOVQ    SI, DX
-	CMPQ    AX, DX
-	CMOVQCS AX, DX
-	SUBQ    DX, SI
-	SUBQ    DX, AX
-	SUBQ    $+4, DX
-	JCS     ahead9fewer
-
-ahead9four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, DX
-	JCC        ahead9four
-
-ahead9fewer:
-	ADDQ $+4, DX
-	JZ   ahead9touched
-
-ahead9one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       DX
-	JNZ        ahead9one
-
-ahead9touched:
-	TESTQ SI, SI
-	JNZ   ahead9done
-	MOVQ  4200(SP), SI
-	INCQ  SI
-	MOVQ  SI, 4200(SP)
-	CMPQ  SI, 4208(SP)
-	JLT   ahead9row
-	MOVQ  $+0, 4216(SP)
-	JMP   ahead9done
-
-ahead9row:
-	MOVQ  aheadOff+80(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+72(FP), BX
-	MOVQ  aheadLines+96(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead9
-
-ahead9done:
 	MOVQ    4256(SP), AX
 	MOVQ    4264(SP), DX
 	VMOVUPS (R8), Z0
@@ -1275,6 +1220,61 @@ ahead9done:
 	LEAQ    (DI)(R10*4), R10
 
 keys10:
+	CMPQ  4280(SP), $+1
+	JNE   notLast11
+	MOVQ  4216(SP), R12
+	TESTQ R12, R12
+	JZ    ahead12done
+
+ahead12:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, R13
+	JZ   ahead12touched
+
+ahead12one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  4200(SP), SI
+	INCQ  SI
+	MOVQ  SI, 4200(SP)
+	CMPQ  SI, 4208(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 4216(SP)
+	JMP   ahead12done
+
+ahead12row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead12
+
+ahead12done:
+notLast11:
 	LEAQ             (R9)(AX*1), R12
 	VBROADCASTSS     (DI)(DX*4), Z16
 	VMOVUPS          (R12), Z17
@@ -1306,10 +1306,10 @@ keys10:
 	JGE              keys10done
 	ADDQ             CX, AX
 	CMPQ             AX, (R11)(DX*8)
-	JEQ              offset11
+	JEQ              offset13
 	MOVQ             (R11)(DX*8), AX
 
-offset11:
+offset13:
 	CMPQ DX, 4272(SP)
 	JLT  keys10
 
@@ -1481,55 +1481,55 @@ stretched:
 	MOVQ  4216(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead12done
+	JZ    ahead14done
 
-ahead12:
+ahead14:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead12fewer
+	JCS     ahead14fewer
 
-ahead12four:
+ahead14four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead12four
+	JCC        ahead14four
 
-ahead12fewer:
+ahead14fewer:
 	ADDQ $+4, CX
-	JZ   ahead12touched
+	JZ   ahead14touched
 
-ahead12one:
+ahead14one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead12one
+	JNZ        ahead14one
 
-ahead12touched:
+ahead14touched:
 	TESTQ SI, SI
-	JNZ   ahead12done
+	JNZ   ahead14done
 	MOVQ  4200(SP), SI
 	INCQ  SI
 	MOVQ  SI, 4200(SP)
 	CMPQ  SI, 4208(SP)
-	JLT   ahead12row
+	JLT   ahead14row
 	MOVQ  $+0, 4216(SP)
-	JMP   ahead12done
+	JMP   ahead14done
 
-ahead12row:
+ahead14row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead12
+	JNZ   ahead14
 
-ahead12done:
+ahead14done:
 	VZEROUPPER
 	RET

@@ -90,17 +90,22 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 		m[r] = float32(math.Inf(-1))
 	}
 	scores, accumulate := tileSteps(e, q, group, dim, sweep)
-	list, lead := make([]int, sweep+2*TileKeys), Lead(e, dim, group)
+	list, kLead, vLead := make([]int, sweep+2*TileKeys), Lead(e, dim, group), LeadSums(e, dim, group)
 	for j := 0; j < keys; j += sweep {
 		listed := min(len(list), keys-j)
 		for i := range listed {
 			list[i] = (j + i) * size
 		}
 		n := min(sweep, listed)
-		next := list[min(lead, listed):min(lead+n, listed)]
-		scores(s, Tile{k, list[:n]}, Ahead{k, next, size})
+		ahead := func(data []byte, lead int) Ahead {
+			if lead == 0 {
+				return Ahead{}
+			}
+			return Ahead{data, list[min(lead, listed):min(lead+n, listed)], size}
+		}
+		scores(s, Tile{k, list[:n]}, ahead(k, kLead))
 		Softmax(s, sweep, group, n, m, l, alpha)
-		accumulate(o, s, alpha, Tile{v, list[:n]}, Ahead{v, next, size})
+		accumulate(o, s, alpha, Tile{v, list[:n]}, ahead(v, vLead))
 	}
 }
 

@@ -20,7 +20,7 @@ var (
 
 // inHalves says that the processor does 512 bits in two halves: AMD's family 25
 // (Zen 3 and 4; only Zen 4 of it has AVX-512). Scores of 16-bit types then come from
-// vectors of 256 bits, and sums of f32 are taken two rows at a time.
+// vectors of 256 bits, those of f32 in groups, too, whose sums are taken two rows at a time.
 var inHalves = hasAVX512 && isFamily25()
 
 func isFamily25() bool {
@@ -60,6 +60,8 @@ func scoresFor(e Elem) HeadsScoresFunc {
 	switch {
 	case useAVX512 && inHalves && (e == F16 || e == BF16):
 		return scoresBy(e, &scoresHalves[e], &sizesHalves, limitsAVX2[e])
+	case useAVX512 && inHalves && e == F32:
+		return scoresBy(e, splitScores(e), &sizesAVX512, limitsAVX512[e])
 	case useVNNI && scoresVNNI[e][1] != nil:
 		return scoresOfWhole(scoresBy(e, &scoresVNNI[e], &sizesVNNI, limits{}), scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
@@ -73,8 +75,8 @@ func scoresFor(e Elem) HeadsScoresFunc {
 func accumulateFor(e Elem) HeadsAccumulateFunc {
 	switch {
 	case useAVX512 && inHalves && e == F32:
-		pairs := accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
-		return accumulateOfWhole(turnRow, accumulateBy(e, ofFew(&accumulateTurns[e], &accumulateAVX512[e]), &sizesTurns, limitsAVX512[e]), pairs)
+		rest := accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
+		return accumulateOfWhole(turnRow, accumulateBy(e, ofFew(&accumulateTurns[e], &accumulateAVX512[e]), &sizesTurns, limitsAVX512[e]), rest)
 	case useVNNI && accumulateVNNI[e][1] != nil:
 		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
@@ -88,14 +90,21 @@ func accumulateFor(e Elem) HeadsAccumulateFunc {
 // sizesAVX512: 32 registers hold the sums of any number of rows up to 8.
 var sizesAVX512 = sizes{0, 1, 2, 3, 4, 5, 6, 7, 8}
 
-// sizesPairs: two rows' sums of 128 elements are as many as registers hold, so that
-// values are read from front to back in one pass. Values of 32 bits need no
-// unpacking that would be done again for the next rows.
-var sizesPairs = sizes{0, 1, 2, 2, 2, 5, 6, 7, 8}
+// sizesTurns: registers hold three rows' sums of 128 elements; more rows take turns in pairs.
+// One that is left reads a tile again, from the second cache.
+var sizesTurns = sizes{0, 1, 2, 3, 4, 4, 6, 6, 8}
 
-// sizesTurns: rows take turns in pairs. One that is left reads a tile again, from the
-// second cache.
-var sizesTurns = sizes{0, 1, 2, 2, 4, 4, 6, 6, 8}
+// splitScores is kernels with vectors of 256 bits for as many rows as there are, and others
+// for more.
+func splitScores(e Elem) *blocks[scoresKernel] {
+	kernels := scoresAVX512[e]
+	for n, k := range scoresSplits[e] {
+		if k != nil {
+			kernels[n] = k
+		}
+	}
+	return &kernels
+}
 
 // ofFew is kernels of several rows, and others of few.
 func ofFew(several, few *blocks[accumulateKernel]) *blocks[accumulateKernel] {
@@ -107,9 +116,6 @@ func ofFew(several, few *blocks[accumulateKernel]) *blocks[accumulateKernel] {
 	}
 	return &kernels
 }
-
-// turnRow is what rows are multiples of for kernels in which they take turns.
-const turnRow = 128
 
 // sizesHalves: four rows meet four keys at a time.
 var sizesHalves = sizes{0, 1, 2, 3, 4, 3, 3, 4, 4}

@@ -17,20 +17,27 @@ func Lead(e Elem, dim, rows int) int {
 	}
 	bytes := LeadFar
 	switch {
-	case rows == 1 && useAVX512 && readsLonger(e) && onePass(e, dim, rows):
+	case mostlyReads(e, dim, rows):
 		return leadRows
 	case onePass(e, dim, rows):
 		bytes = leadNear
+	case e == F32 && useAVX512:
+		bytes = leadFarthest
 	}
 	return min(max(bytes/max(e.RowBytes(dim), 1), 1), leadTile)
 }
 
 // LeadSums is Lead for sums of values that lie in long runs, or 0 where nothing is to be fetched:
 // where kernels that compute for a third as long as they read go through rows from front to back, the
-// hardware's prefetcher does best alone.
+// hardware's prefetcher does best alone. Sums take a row at a time where scores of several queries
+// take several, so that a few rows are best for larger groups of them.
 func LeadSums(e Elem, dim, rows int) int {
-	if rows == 1 && e == I8 && inHalves && asIntegers(e) && takesIntegers(dim) {
+	switch {
+	case !useAVX512 || !inHalves:
+	case rows == 1 && e == I8 && asIntegers(e) && takesIntegers(dim):
 		return 0
+	case rows*dim <= registerSums && (e == F32 && rows <= 4 || rows == 2 && readsLonger(e)):
+		return leadRows
 	}
 	return Lead(e, dim, rows)
 }
@@ -40,7 +47,7 @@ func LeadSums(e Elem, dim, rows int) int {
 // Where one page lies behind the other, what holds for a row that is read alone holds for
 // all of them; else the hardware's prefetcher begins anew with each page.
 func LeadBeside(e Elem, dim, rows int, inOrder bool) int {
-	if inOrder && rows == 1 && useAVX512 && readsLonger(e) && onePass(e, dim, rows) {
+	if inOrder && mostlyReads(e, dim, rows) {
 		return leadRows * e.RowBytes(dim)
 	}
 	return LeadFar
@@ -51,9 +58,10 @@ func LeadBeside(e Elem, dim, rows int, inOrder bool) int {
 // where next to nothing but reading is done, in order and without a pause: then the
 // hardware's prefetcher does the most of it.
 const (
-	leadNear = 10 << 10
-	LeadFar  = 16 << 10 // the most
-	leadRows = 4
+	leadRows     = 4
+	leadNear     = 10 << 10
+	LeadFar      = 16 << 10
+	leadFarthest = 32 << 10 // f32 in several passes
 )
 
 // leadTile is a tile and some more, for kernels that come to a tile's last rows early;
@@ -73,10 +81,25 @@ func comesEarly(e Elem, dim, rows int) bool {
 // leadMost is the most bytes of a plane to lead by, of second caches of 256 KB.
 const leadMost = 96 << 10
 
-// onePass says that sums read each value once: that the registers hold them all.
+// registerSums are the sums that registers hold beside all else: 24 of 16.
+const registerSums = 384
+
+// onePass says that sums read each value once: that registers hold them all, or that rows
+// take turns.
 func onePass(e Elem, dim, rows int) bool {
-	const sums = 384 // 24 registers of 16
-	return useAVX512 && (rows*dim <= sums || inHalves && e == F32 && rows <= 4)
+	return useAVX512 && (rows*dim <= registerSums || takesTurns(e, dim) && rows <= MaxRows)
+}
+
+// turnRow is what rows are multiples of for kernels in which they take turns.
+const turnRow = 128
+
+// takesTurns says that rows take turns with a few keys at a time.
+func takesTurns(e Elem, dim int) bool { return inHalves && e == F32 && dim%turnRow == 0 }
+
+// mostlyReads says that next to nothing but reading is done, and that the processor's
+// prefetcher then reads faster by itself: Zen 4's does, a Xeon's is a third slower so.
+func mostlyReads(e Elem, dim, rows int) bool {
+	return useAVX512 && inHalves && (rows == 1 && readsLonger(e) && onePass(e, dim, rows) || rows == 2 && e == F32 && dim <= turnRow)
 }
 
 // SweepKeys is how many keys a loop should score before it reads the first of their

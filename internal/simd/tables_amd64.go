@@ -77,6 +77,10 @@ var scoresHalves = [NumElems]blocks[scoresKernel]{
 	BF16: {1: scoresBF16x1Halves, 2: scoresBF16x2Halves, 3: scoresBF16x3Halves, 4: scoresBF16x4Halves},
 }
 
+var scoresSplits = [NumElems]blocks[scoresKernel]{
+	F32: {3: scoresF32x3Splits, 4: scoresF32x4Splits},
+}
+
 var accumulateTurns = [NumElems]blocks[accumulateKernel]{
 	F32: {4: accumulateF32x4Turns, 6: accumulateF32x6Turns, 8: accumulateF32x8Turns},
 }

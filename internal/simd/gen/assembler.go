@@ -85,6 +85,7 @@ type instructions interface {
 	KORTESTD(op.Op, op.Op)
 	KORTESTW(op.Op, op.Op)
 	KORW(op.Op, op.Op, op.Op)
+	KSHIFTRW(op.Op, op.Op, op.Op)
 	KXORW(op.Op, op.Op, op.Op)
 	LEAQ(op.Op, op.Op)
 	MOVL(op.Op, op.Op)

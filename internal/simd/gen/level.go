@@ -78,7 +78,12 @@ var (
 		name: "pairs", suffix: "Pairs", lanes: 8, types: []string{"BF16"}, blocks: []int{1, 2, 3, 4}, quads: true, paired: true,
 		scoreWidths: map[int][]int{1: {8, 1}, 2: {4, 1}, 3: {4, 1}, 4: {4, 1}},
 	}
-	// halves is for scores on processors that do 512 bits in two halves: AVX-512's
+	// splitwise is for scores of several rows and keys of 32 bits on processors that do 512
+	// bits in two halves.
+	splitwise = level{
+		name: "splits", suffix: "Splits", lanes: 8, types: []string{"F32"}, blocks: []int{3, 4},
+	}
+	// halves is for scores of 16-bit types on processors that do 512 bits in two halves: AVX-512's
 	// 32 registers, 256 bits of each.
 	halves = level{
 		name: "halves", suffix: "Halves", lanes: 8, types: []string{"F16", "BF16"},

@@ -10,9 +10,13 @@ import (
 func scoresFile(g *gen) {
 	for _, e := range g.elems() {
 		for _, r := range g.blocks {
-			if k := (scores{gen: g, e: e, rows: r}); g.quads {
+			k := scores{gen: g, e: e, rows: r}
+			switch {
+			case g.level == &splitwise:
+				splits{k}.emit()
+			case g.quads:
 				quads{k}.emit()
-			} else {
+			default:
 				k.emit()
 			}
 		}

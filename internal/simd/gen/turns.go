@@ -19,10 +19,22 @@ import (
 type turns struct{ accumulate }
 
 const (
-	turnKeys    = 8 // what they read stays in the first cache for the other rows
 	turnRows    = 2
 	turnVectors = 8
 )
+
+// fewRows says that memory bounds a turn, not its multiplications.
+func (g turns) fewRows() bool { return g.rows <= 4 }
+
+// turnKeys are the keys of a turn: of few rows so few that nearly all of the time values
+// are being read, though sums are stored and loaded the more often; of more rows as many
+// as what they read stays in the first cache for (docs/calibration.md).
+func (g turns) turnKeys() int {
+	if g.fewRows() {
+		return 2
+	}
+	return 8
+}
 
 func turnsFile(g *gen) {
 	for _, e := range g.elems() {
@@ -59,12 +71,18 @@ func (g turns) emit() {
 	g.MOVQ(sums, rowSums)
 	g.MOVQ(imm(g.rows/turnRows), pairs)
 	g.Label("rows")
-	ahead.step()
+	if g.fewRows() {
+		ahead.step()
+	}
 	g.MOVQ(begin, walk.rel)
 	g.MOVQ(first, j)
 	acc := g.vecs(turnRows * turnVectors)
 	g.eachSum(rowSums, acc, func(m op.Mem, a reg.VecVirtual) { g.VMOVUPS(m, a) })
-	g.keys(load, walk, j, at, end, row, acc)
+	g.keys(load, walk, j, at, end, row, acc, func() {
+		if !g.fewRows() {
+			g.stepOfLast(pairs, ahead)
+		}
+	})
 	g.eachSum(rowSums, acc, func(m op.Mem, a reg.VecVirtual) { g.VMOVUPS(a, m) })
 	g.ADDQ(imm(64*len(acc)), rowSums)
 	by := g.param("stride")
@@ -145,35 +163,47 @@ func (g turns) eachSum(p reg.GPVirtual, acc []reg.VecVirtual, do func(m op.Mem, 
 	}
 }
 
-// steps is how often rows take turns: turns of keys times pairs of rows times
-// stretches.
+// steps is how often lines are touched ahead: of few rows in every turn of a pair, of more
+// at each key of the last pair, while no value comes from memory.
 func (g turns) steps() reg.GPVirtual {
 	n, stretches := g.param("keys"), g.param("dim")
-	g.ADDQ(imm(turnKeys-1), n)
-	g.SHRQ(op.U8(log2(turnKeys)), n)
+	if g.fewRows() {
+		g.ADDQ(imm(g.turnKeys()-1), n)
+		g.SHRQ(op.U8(log2(g.turnKeys())), n)
+		g.IMUL3Q(imm(g.rows/turnRows), n, n)
+	}
 	g.SHRQ(op.U8(log2(turnVectors*g.lanes)), stretches)
 	g.IMULQ(stretches, n)
-	g.IMUL3Q(imm(g.rows/turnRows), n, n)
 	g.timesHeads(n)
 	return n
+}
+
+// stepOfLast touches a step's lines in the turn of the last pair.
+func (g turns) stepOfLast(pairs op.Mem, ahead *ahead) {
+	label := fmt.Sprintf("notLast%d", g.id())
+	g.CMPQ(pairs, imm(1))
+	g.JNE(op.LabelRef(label))
+	ahead.step()
+	g.Label(label)
 }
 
 // keysOfTurn puts down where the turn that begins at key j ends.
 func (g turns) keysOfTurn(j reg.GPVirtual, end op.Mem) {
 	next, keys := g.GP64(), g.param("keys")
-	g.LEAQ(op.Mem{Base: j, Disp: turnKeys}, next)
+	g.LEAQ(op.Mem{Base: j, Disp: g.turnKeys()}, next)
 	g.CMPQ(keys, next)
 	g.CMOVQLT(keys, next)
 	g.MOVQ(next, end)
 }
 
 // keys takes a turn's values, from byte `at` of each on, into two rows' sums.
-func (g turns) keys(load *loader, walk *offsets, j reg.GPVirtual, at, end op.Mem, row reg.GPVirtual, acc []reg.VecVirtual) {
+func (g turns) keys(load *loader, walk *offsets, j reg.GPVirtual, at, end op.Mem, row reg.GPVirtual, acc []reg.VecVirtual, each func()) {
 	label := fmt.Sprintf("keys%d", g.id())
 	base, other, off, v := g.param("v"), g.param("stride"), g.param("off"), g.GP64()
 	g.ADDQ(at, base)
 	g.LEAQ(op.Mem{Base: row, Index: other, Scale: 4}, other)
 	g.Label(label)
+	each()
 	g.LEAQ(op.Mem{Base: base, Index: walk.rel, Scale: 1}, v)
 	weight := g.vec()
 	g.VBROADCASTSS(op.Mem{Base: row, Index: j, Scale: 4}, weight)
