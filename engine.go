@@ -207,6 +207,7 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 		MinKeysPerSplit: e.minKeys,
 		StartKeys:       info.StartKeys,
 		Saturating:      info.Saturating,
+		SaturatingKeys:  saturatingKeys(info, b.Shape),
 		MergeKeys:       info.MergeKeys,
 		MinKeysSource:   e.minKeysSource,
 	})
@@ -215,6 +216,15 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 	}
 	s.plan = p
 	return s, nil
+}
+
+// saturatingKeys is the longest item, in keys of a shape, that few of the backend's
+// processors read as fast as all; 0 is any.
+func saturatingKeys(info backend.Info, s attn.Shape) int {
+	if info.SaturatingElements == 0 {
+		return 0
+	}
+	return max(info.SaturatingElements/(s.KeyDim+s.ValueDim), 1)
 }
 
 // WithSinks is the same step for heads with other sinks [NumHeads], nil for none:

@@ -31,6 +31,9 @@ type Info struct {
 	StartKeys int
 	// Saturating and MergeKeys are plan.Config's of the same names.
 	Saturating, MergeKeys int
+	// SaturatingElements is plan.Config's SaturatingKeys times the elements of a key and its
+	// value; 0 is any.
+	SaturatingElements int
 	// RoundedGroup is the least group size with which it rounds the weights of values in
 	// bfloat16 to bfloat16; 0 is none.
 	RoundedGroup int

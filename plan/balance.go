@@ -62,6 +62,7 @@ type balance struct {
 	width int
 	least int // keys of a split
 	few   int // processors that read as fast as all
+	short int // keys of the longest item that they do so with
 	merge int // keys that a split adds to the end
 	work  int // of all items, overheads left out
 	runs  []run
@@ -93,7 +94,7 @@ func (cfg *Config) balance(cuts []cut) int {
 
 func newBalance(cfg *Config, cuts []cut, tile int) *balance {
 	tiles := ceil(cfg.NumKVHeads, tile)
-	b := &balance{cuts: cuts, tiles: tiles, tile: ceil(cfg.NumKVHeads, tiles), width: cfg.Width, least: cfg.minKeys(), few: cfg.saturating(), merge: cfg.MergeKeys, time: maxInt}
+	b := &balance{cuts: cuts, tiles: tiles, tile: ceil(cfg.NumKVHeads, tiles), width: cfg.Width, least: cfg.minKeys(), few: cfg.saturating(), short: cfg.SaturatingKeys, merge: cfg.MergeKeys, time: maxInt}
 	for i := range cuts {
 		b.work += cuts[i].keys() * cuts[i].keyWork() * b.tile * tiles
 	}
@@ -178,11 +179,13 @@ func (c *cut) divide(piece, least int, up bool) {
 func (b *balance) simulate() (end, apart int) {
 	limit := b.work / (b.width * fine)
 	b.runs = b.runs[:0]
-	sand, items := 0, 0
+	sand, items, longest := 0, 0, 0
 	for i := range b.cuts {
 		c := &b.cuts[i]
 		items += c.n * b.tiles
-		if work := ceil(c.keys(), max(c.n, 1)) * c.keyWork() * b.tile; work <= limit {
+		keys := ceil(c.keys(), max(c.n, 1))
+		longest = max(longest, keys)
+		if work := keys * c.keyWork() * b.tile; work <= limit {
 			sand += (c.keys()*c.keyWork() + c.n*c.overhead()) * b.tile * b.tiles
 			continue
 		}
@@ -199,7 +202,7 @@ func (b *balance) simulate() (end, apart int) {
 		largest = b.runs[0].work * b.tile
 	}
 	top, apart := l.top, b.apart(largest)
-	if items <= b.width/2 {
+	if items <= b.width/2 && (b.short == 0 || longest <= b.short) {
 		top = b.alone(top)
 	}
 	if items <= b.width {

@@ -38,6 +38,32 @@ func TestMergesCost(t *testing.T) {
 	}
 }
 
+// TestHalfIsForShortItems: half of the processors read as fast as all only up to some
+// length of an item.
+func TestHalfIsForShortItems(t *testing.T) {
+	for _, c := range []struct{ n, heads, short, want int }{
+		{16384, 8, 2560, 8},
+		{20480, 8, 2560, 8},
+		{20481, 8, 2560, 16},
+		{24576, 8, 2560, 16},
+		{24576, 8, 0, 8},
+		{24576, 4, 2560, 16},
+		{32769, 8, 2560, 16},
+		{49152, 4, 2560, 32},
+		{4096, 8, 1, 16},
+	} {
+		cfg := costed(c.n, c.heads, 68, 7)
+		cfg.SaturatingKeys = c.short
+		p, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Units[0].NumSplits; got != c.want {
+			t.Errorf("%d keys of %d heads, few processors read %d keys as fast: %d splits, want %d", c.n, c.heads, c.short, got, c.want)
+		}
+	}
+}
+
 // TestHalfIsForEvenSteps: processors that share a way to the memory do not read faster
 // than all of them, so long items beside short ones are cut for all.
 func TestHalfIsForEvenSteps(t *testing.T) {

@@ -74,6 +74,7 @@ func (cfg *Config) validate() error {
 		{"head tile", cfg.HeadTile, 0, maxInt, attn.ErrOption},
 		{"keys of starting an item", cfg.StartKeys, 0, maxStart, attn.ErrOption},
 		{"number of processors that saturate the memory", cfg.Saturating, 0, max(cfg.Width, 0), attn.ErrOption},
+		{"longest item that few processors read as fast", cfg.SaturatingKeys, 0, maxInt, attn.ErrOption},
 		{"keys of merging a split", cfg.MergeKeys, 0, LeastKeysPerSplit, attn.ErrOption},
 		{"least number of keys per split", cfg.minKeys(), LeastKeysPerSplit, maxLen, attn.ErrOption},
 	} {

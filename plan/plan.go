@@ -46,6 +46,9 @@ type Config struct {
 	// Width; 0 is Width. Where it is less, half of the processors may be all that a step is
 	// cut for: they share their ways to the memory in pairs, so no other part is tried.
 	Saturating int
+	// SaturatingKeys is the longest item, in keys, of which Saturating of them read as fast;
+	// 0 is any.
+	SaturatingKeys int
 	// MergeKeys is what every split of a unit adds to the step's end, in keys of time of a
 	// processor's share: the last one to arrive gathers the others' states. At most LeastKeysPerSplit; 0 is none.
 	MergeKeys int

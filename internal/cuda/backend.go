@@ -145,16 +145,17 @@ func (b *Backend) tracedModule() (*nv.Module, error) {
 	return b.tracing, err
 }
 
-// costs are what a plan is told: how many multiprocessors saturate the memory, and
-// what a merge costs a state, in keys; docs/calibration-gpu.md.
-type costs struct{ saturating, mergeKeys int }
+// costs are what a plan is told: how many multiprocessors saturate the memory, with items
+// of how many elements at most, and what a merge costs a state, in keys;
+// docs/calibration-gpu.md.
+type costs struct{ saturating, saturatingElements, mergeKeys int }
 
 // costsFor are those of GPUs that they were measured on; others have none.
 func costsFor(major, width int) costs {
 	if major != 9 {
 		return costs{}
 	}
-	return costs{saturating: width * 17 / 32, mergeKeys: 7}
+	return costs{saturating: width * 17 / 32, saturatingElements: 2560 * 256, mergeKeys: 7}
 }
 
 // startKeys is what a block costs before its first key and after its last, about
@@ -177,7 +178,9 @@ func (b *Backend) Info() backend.Info {
 		StartKeys:  startKeys,
 		Saturating: b.costs.saturating,
 		MergeKeys:  b.costs.mergeKeys,
-		Traces:     true,
+
+		SaturatingElements: b.costs.saturatingElements,
+		Traces:             true,
 	}
 }
 

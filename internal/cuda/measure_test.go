@@ -217,7 +217,7 @@ func (m *meter) config(c timing, splits, keys int) (StepConfig, error) {
 	if c.scales == kv.ChannelScale {
 		v.Scales.Kind = kv.TokenScale
 	}
-	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys, Saturating: m.b.costs.saturating, MergeKeys: m.b.costs.mergeKeys}
+	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys, Saturating: m.b.costs.saturating, SaturatingKeys: m.b.costs.saturatingElements / (shape.KeyDim + shape.ValueDim), MergeKeys: m.b.costs.mergeKeys}
 	var tables []kv.Table
 	pages := rand.New(rand.NewPCG(3, 3)).Perm(c.tokens() / page)
 	if c.inOrder {
