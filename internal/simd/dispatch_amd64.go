@@ -220,6 +220,9 @@ func dotFixed(b Block, kernel fixedKernel, float DotFunc) DotFunc {
 		}
 		if blocks := v.rows(b, y, data); blocks > 0 {
 			kernel(&y[0], len(y), &data[0], &x[0], blocks)
+			if rest := v.restForms[f].chunks; rest != nil {
+				addRest(kernel, y, data, b.RowBytes(len(v.x)), rest, blocks)
+			}
 		}
 	}
 }

@@ -1,16 +1,23 @@
 package simd
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // Vector is an x that rows of blocks are multiplied with, in the form that their
 // kernels take. It may be set again and again, and read by several goroutines.
 //
 // With AVX-512 VNNI, VBMI and GFNI, that is fixed point of 16 bits: four elements of either half of a block of 32 share
 // a unit, a 32639th of the largest of the eight. An element is off by at most a 64000th of that largest, and sums of
-// products are exact but for float32. What a model loses by it is in docs/NUMERICS.md.
+// products are exact but for float32. What rounding has left of an uneven x is multiplied, too. What a model loses by it
+// is in docs/NUMERICS.md.
 type Vector struct {
 	x     []float32
 	forms [numForms]fixed
+
+	rest      []float32 // of an uneven x
+	restForms [numForms]fixed
 }
 
 // form is how fixed point lies in memory.
@@ -45,7 +52,7 @@ type fixed struct {
 func (v *Vector) Set(x []float32, of ...Block) {
 	v.x = x
 	for f := range v.forms {
-		v.forms[f].chunks = nil
+		v.forms[f].chunks, v.restForms[f].chunks = nil, nil
 	}
 	if len(x) == 0 || !fixes() {
 		return
@@ -54,6 +61,24 @@ func (v *Vector) Set(x []float32, of ...Block) {
 		if f := formOf(b); v.forms[f].chunks == nil {
 			v.forms[f].set(f, x)
 		}
+	}
+	if uneven(x) {
+		v.setRest()
+	}
+}
+
+// setRest makes fixed point of what fixed point has left of x, where there is any.
+func (v *Vector) setRest() {
+	v.rest = v.rest[:0]
+	for f := range v.forms {
+		if v.forms[f].chunks == nil {
+			continue
+		}
+		if len(v.rest) == 0 {
+			v.rest = slices.Grow(v.rest, len(v.x))[:len(v.x)]
+			leave(v.rest, v.x)
+		}
+		v.restForms[f].set(form(f), v.rest)
 	}
 }
 

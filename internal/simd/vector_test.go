@@ -8,21 +8,28 @@ import (
 	"testing"
 )
 
-// inFixedPoint is what kernels at the current level make of x: itself, or multiples of its lanes' units. Numbers from
-// 2¹¹⁹ on have none.
+// inFixedPoint is what kernels at the current level make of x: itself, or multiples of its lanes' units, and of the
+// units of what these leave if x is uneven. Numbers from 2¹¹⁹ on have none.
 func inFixedPoint(x []float32) []float64 {
-	y := float64s(x)
 	if !fixes() || slices.Max(x) >= 0x1p119 || slices.Min(x) <= -0x1p119 {
-		return y
+		return float64s(x)
 	}
-	for block := 0; block < len(x); block += BlockElements {
-		for lane := range lanesOfBlock {
-			unit := unitOf(x[block:], lane)
-			for i := range laneElements {
-				at := block + inLane(lane, i)
-				y[at] = math.RoundToEven(float64(x[at]*(1/unit))) * float64(unit)
-			}
+	rest := make([]float32, len(x))
+	y := inUnits(rest, x)
+	if uneven(x) {
+		for i, v := range inUnits(make([]float32, len(x)), rest) {
+			y[i] += v
 		}
+	}
+	return y
+}
+
+// inUnits is x in multiples of its lanes' units; rest is what these leave.
+func inUnits(rest, x []float32) []float64 {
+	leave(rest, x)
+	y := float64s(x)
+	for i := range y {
+		y[i] -= float64(rest[i])
 	}
 	return y
 }
@@ -35,26 +42,12 @@ func float64s(x []float32) []float64 {
 	return y
 }
 
-// A lane is four elements of either half of a block.
-const (
-	lanesOfBlock = 4
-	laneElements = BlockElements / lanesOfBlock
-)
-
-func inLane(lane, i int) int { return lane*4 + i%4 + i/4*16 }
-
 // largestOf is the largest magnitude of a lane.
 func largestOf(x []float32, lane int) (top float32) {
 	for i := range laneElements {
-		top = max(top, float32(math.Abs(float64(x[inLane(lane, i)]))))
+		top = max(top, magnitude(x[inLane(lane, i)]))
 	}
 	return top
-}
-
-// unitOf is a lane's unit: a 32639th of its largest element, rounded up to 22 bits.
-func unitOf(x []float32, lane int) float32 {
-	unit := max(largestOf(x, lane)*float32(1.0/32639), 0x1p-126)
-	return math.Float32frombits((math.Float32bits(unit) + 3) &^ 3)
 }
 
 // TestFixedPointLosesLittle: an element is off by a 64000th of the largest of its eight at most, and the largest stays
@@ -222,6 +215,67 @@ func BenchmarkVector(b *testing.B) {
 					v.Set(x, of)
 				}
 			})
+		}
+	}
+}
+
+// TestVectorTakesUnevenTwice: what shares a unit with an outlier keeps its digits, however large the outlier is and
+// however little the weights that it meets.
+func TestVectorTakesUnevenTwice(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(23, 24))
+		for b := range Block(NumBlocks) {
+			for _, outlier := range []float32{1e2, 1e4, 1e6} {
+				const rows, n = 300, 768 // more rows than meet the rest at a time
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(rng.NormFloat64())
+				}
+				x[100], x[613] = outlier, -outlier
+				if !uneven(x) {
+					t.Fatalf("an outlier of %v is not seen", outlier)
+				}
+				data, w := randomBlocks(rng, b, rows*n/b.Elements()), make([]float32, rows*n)
+				dequantiseGeneric(b, w, data)
+				y := make([]float32, rows)
+				Dot(b)(y, vector(x, b), data)
+				for r, got := range y {
+					want, limit := 0.0, 0.0
+					for i, v := range x {
+						p := float64(w[r*n+i]) * float64(v)
+						want, limit = want+p, limit+1e-6*math.Abs(p)+math.Abs(float64(w[r*n+i]))*float64(outlier)*0x1p-24
+					}
+					if !(math.Abs(float64(got)-want) <= limit) {
+						t.Fatalf("%v, outliers of %v: row %d is %v, want %v, at most %v off", b, outlier, r, got, want, limit)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestUnevenIsWhatFewElementsDwarf: normal numbers and tails as heavy as a gate's are even, one outlier is not.
+func TestUnevenIsWhatFewElementsDwarf(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 26))
+	for _, c := range []struct {
+		n       int
+		outlier float32
+		want    bool
+	}{{64, 0, false}, {64, 30, true}, {576, 30, false}, {576, 100, true}, {4096, 100, false}, {4096, 1000, true}} {
+		x := make([]float32, c.n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		if c.outlier > 0 {
+			x[c.n/3] = c.outlier
+		}
+		if got := uneven(x); got != c.want {
+			t.Errorf("%d normal numbers and %v: uneven is %v", c.n, c.outlier, got)
+		}
+	}
+	for _, x := range [][]float32{{}, make([]float32, 64)} {
+		if uneven(x) {
+			t.Errorf("%d zeros are uneven", len(x))
 		}
 	}
 }
