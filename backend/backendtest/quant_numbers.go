@@ -12,6 +12,7 @@ var quantNumbers = []test{
 	{"LargeQueriesTimesScales", (*config).quantLargeQuery},
 	{"HugeQueriesTimesTinyScales", (*config).quantHugeQuery},
 	{"LargeValues", (*config).quantLargeValues},
+	{"RegularValues", (*config).quantRegular},
 	{"ZeroScalesGiveZeros", (*config).quantZeros},
 	{"SubnormalScales", (*config).quantSubnormal},
 	{"NaNScales", (*config).quantNaNScales},

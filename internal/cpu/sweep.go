@@ -39,7 +39,7 @@ func (w *worker) sweep(lo, hi int) {
 func (w *worker) together(lo, hi int) {
 	streams, tiles := w.walking, tilesOf(hi-lo)
 	for h := range streams {
-		streams[h].part = part{0, w.rows, streams[h].keys}
+		streams[h].part = part{0, w.rows, lo, streams[h].keys}
 	}
 	if len(streams) == 1 {
 		streams[0].lead()
@@ -79,7 +79,7 @@ func (c *stream) apart(lo, hi int) {
 				end++
 			}
 		}
-		c.part = part{i * group, (end - i) * group, c.seen(i, lo, from, to)}
+		c.part = part{i * group, (end - i) * group, from, c.seen(i, lo, from, to)}
 		if len(c.part.keys.k) > 0 {
 			c.attend()
 			c.leads = [2][]int{}
@@ -104,10 +104,11 @@ func (c *stream) attend() {
 	}
 }
 
-// part is rows [first, first + rows) of a query tile, all of which see all of the keys.
+// part is rows [first, first + rows) of a query tile, all of which see all of the keys. Those begin at the
+// sequence's key number from, or, where a mask hides that, behind it.
 type part struct {
-	first, rows int
-	keys        sweep
+	first, rows, from int
+	keys              sweep
 }
 
 // atOnce is how many of so many tiles are scored, or summed, by one call: all, without a
@@ -177,7 +178,7 @@ func (c *stream) add(i, n int, ahead simd.Ahead) {
 	case c.hidden: // a score of −Inf, though visible: it has no weight, so no value
 		simd.AccumulateVisible(kernels.v, o, p.rows, dim, weights, stride, alpha, values, ahead)
 	case kernels.integerV != nil:
-		kernels.integerV.Accumulate(o, p.rows, dim, weights, stride, alpha, values, ofTiles(p.keys.vScale, i, n), c.most[p.first:], ahead)
+		kernels.integerV.Accumulate(o, p.rows, dim, weights, stride, alpha, values, ofTiles(p.keys.vScale, i, n), c.most[p.first:], p.from/simd.TileKeys+i, ahead)
 	default:
 		c.sums().accumulate(o, p.rows, dim, weights, stride, alpha, values, ahead)
 	}

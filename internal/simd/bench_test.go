@@ -119,7 +119,7 @@ func tileSteps(e Elem, q []float32, rows, dim, stride int) (scores func(s []floa
 			f.Scores(s, stride, q, digits, rows, dim, k, nil, &reach, ahead)
 		}
 		return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
-			f.Accumulate(o, rows, dim, p, stride, alpha, v, nil, most, ahead)
+			f.Accumulate(o, rows, dim, p, stride, alpha, v, nil, most, 0, ahead)
 		}
 	}
 	floats, sums := Scores(e), Accumulate(e)

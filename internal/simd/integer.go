@@ -22,7 +22,7 @@ type Integer struct {
 // they end before one with a scale above most, or before a tile whose weights do not do.
 type (
 	integerScores func(s []float32, stride int, q []byte, rows, dim int, k Tile, scales []float32, most float32, ahead Ahead) (done int)
-	integerSums   func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, ahead Ahead) (done int)
+	integerSums   func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, tile int, ahead Ahead) (done int)
 )
 
 // IntegerKernels returns those of the current level for codes of type e, or nil where it
@@ -143,33 +143,35 @@ func from[T any](list []T, n int) []T { return list[min(n, len(list)):] }
 // Accumulate is what an [AccumulateFunc] computes, with scales that values have, and weights
 // have been multiplied with, if they have any, and the most that a row's largest weight, without
 // that, may be for two digits of weights to be enough; where it is above that in any row of a block,
-// three are taken.
+// three are taken. Two are rounded up or down by a key's place in its tile and by that tile's number among those
+// of the row, of which tile is the first.
 //
 // float32 takes the tiles of weights that are negative or not finite. And those where values have scales of
 // their own and the value of the largest weight has no code of nearly the largest size, as a
 // row has that was quantised by its own scale: what other weights lose beside the largest must be
 // small beside its value, too.
-func (f *Integer) Accumulate(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, ahead Ahead) {
+func (f *Integer) Accumulate(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, tile int, ahead Ahead) {
 	for r := 0; r < rows; {
 		n := f.block(rows - r)
-		f.sum(o[r*dim:], n, dim, p[r*stride:], stride, alpha[r:], v, scales, most[r:], ahead)
+		f.sum(o[r*dim:], n, dim, p[r*stride:], stride, alpha[r:], v, scales, most[r:], tile, ahead)
 		r += n
 		ahead = Ahead{}
 	}
 }
 
 // sum is Accumulate for a block of rows.
-func (f *Integer) sum(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, ahead Ahead) {
+func (f *Integer) sum(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, tile int, ahead Ahead) {
 	for keys := len(v.Off); keys > 0; keys = len(v.Off) {
-		done := f.light(o, rows, dim, p, stride, alpha, v, scales, most, ahead)
+		done := f.light(o, rows, dim, p, stride, alpha, v, scales, most, tile, ahead)
 		if done == 0 {
 			done = min(TileKeys, keys)
-			tile, ahead := Tile{v.Data, v.Off[:done]}, Ahead{ahead.Data, ahead.Off[:min(done, len(ahead.Off))], ahead.Bytes}
-			if f.heavy(o, rows, dim, p, stride, alpha, tile, scales, most, ahead) == 0 {
-				f.floatSums(o, rows, dim, p, stride, alpha, tile, ahead)
+			v, ahead := Tile{v.Data, v.Off[:done]}, Ahead{ahead.Data, ahead.Off[:min(done, len(ahead.Off))], ahead.Bytes}
+			if f.heavy(o, rows, dim, p, stride, alpha, v, scales, most, tile, ahead) == 0 {
+				f.floatSums(o, rows, dim, p, stride, alpha, v, ahead)
 			}
 		}
 		p, v, scales, ahead = p[done:], v.from(done), from(scales, done), ahead.from(done)
+		tile += done / TileKeys
 		alpha = ones[:] // o has come down to its scores' maxima
 	}
 }

@@ -7,79 +7,79 @@ package simd
 // integerAccumulate2I8x1VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I8x2VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I8x3VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 3 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I8x4VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I4x1VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I4x2VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I4x3VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 3 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate2I4x4VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows, tile by tile, with weights in fixed point, of 2 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I8x1VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I8x2VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I8x3VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 3 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I8x4VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I4x1VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I4x2VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I4x3VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 3 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 
 // integerAccumulate3I4x4VNNI computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows, tile by tile, with weights in fixed point, of 3 digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.
 //
 //go:noescape
-func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x1VNNI(SB), $840-120
+TEXT ·integerAccumulate2I8x1VNNI(SB), $840-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -15,19 +15,19 @@ TEXT ·integerAccumulate2I8x1VNNI(SB), $840-120
 	SHRQ    $0x07, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 816(SP)
 	MOVQ    $+0, 832(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 824(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -39,7 +39,7 @@ TEXT ·integerAccumulate2I8x1VNNI(SB), $840-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -122,91 +122,111 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 788(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       (CX), X6
+	VMOVSS       (CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most1
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most1:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 792(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 784(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 808(SP)
 	MOVQ         $+0, 800(SP)
@@ -286,10 +306,10 @@ ahead3touched:
 	JMP   ahead3done
 
 ahead3row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead3
 
@@ -528,10 +548,10 @@ ahead7touched:
 	JMP   ahead7done
 
 ahead7row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead7
 
@@ -655,7 +675,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales10:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  832(SP), AX
@@ -703,10 +724,10 @@ ahead11touched:
 	JMP   ahead11done
 
 ahead11row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead11
 
@@ -716,7 +737,7 @@ ahead11done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
 DATA digitOrderVNNI<>+0(SB)/4, $0x0c080400
@@ -737,71 +758,135 @@ DATA digitOrderVNNI<>+56(SB)/4, $0x0e0a0602
 DATA digitOrderVNNI<>+60(SB)/4, $0x0f0b0703
 GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
 
-DATA ditherVNNI<>+0(SB)/4, $0x3c000000
-DATA ditherVNNI<>+4(SB)/4, $0x3f020000
-DATA ditherVNNI<>+8(SB)/4, $0x3e840000
-DATA ditherVNNI<>+12(SB)/4, $0x3f420000
-DATA ditherVNNI<>+16(SB)/4, $0x3e080000
-DATA ditherVNNI<>+20(SB)/4, $0x3f220000
-DATA ditherVNNI<>+24(SB)/4, $0x3ec40000
-DATA ditherVNNI<>+28(SB)/4, $0x3f620000
-DATA ditherVNNI<>+32(SB)/4, $0x3d900000
-DATA ditherVNNI<>+36(SB)/4, $0x3f120000
-DATA ditherVNNI<>+40(SB)/4, $0x3ea40000
-DATA ditherVNNI<>+44(SB)/4, $0x3f520000
-DATA ditherVNNI<>+48(SB)/4, $0x3e480000
-DATA ditherVNNI<>+52(SB)/4, $0x3f320000
-DATA ditherVNNI<>+56(SB)/4, $0x3ee40000
-DATA ditherVNNI<>+60(SB)/4, $0x3f720000
-DATA ditherVNNI<>+64(SB)/4, $0x3d200000
-DATA ditherVNNI<>+68(SB)/4, $0x3f0a0000
-DATA ditherVNNI<>+72(SB)/4, $0x3e940000
-DATA ditherVNNI<>+76(SB)/4, $0x3f4a0000
-DATA ditherVNNI<>+80(SB)/4, $0x3e280000
-DATA ditherVNNI<>+84(SB)/4, $0x3f2a0000
-DATA ditherVNNI<>+88(SB)/4, $0x3ed40000
-DATA ditherVNNI<>+92(SB)/4, $0x3f6a0000
-DATA ditherVNNI<>+96(SB)/4, $0x3dd00000
-DATA ditherVNNI<>+100(SB)/4, $0x3f1a0000
-DATA ditherVNNI<>+104(SB)/4, $0x3eb40000
-DATA ditherVNNI<>+108(SB)/4, $0x3f5a0000
-DATA ditherVNNI<>+112(SB)/4, $0x3e680000
-DATA ditherVNNI<>+116(SB)/4, $0x3f3a0000
-DATA ditherVNNI<>+120(SB)/4, $0x3ef40000
-DATA ditherVNNI<>+124(SB)/4, $0x3f7a0000
-DATA ditherVNNI<>+128(SB)/4, $0x3cc00000
-DATA ditherVNNI<>+132(SB)/4, $0x3f060000
-DATA ditherVNNI<>+136(SB)/4, $0x3e8c0000
-DATA ditherVNNI<>+140(SB)/4, $0x3f460000
-DATA ditherVNNI<>+144(SB)/4, $0x3e180000
-DATA ditherVNNI<>+148(SB)/4, $0x3f260000
-DATA ditherVNNI<>+152(SB)/4, $0x3ecc0000
-DATA ditherVNNI<>+156(SB)/4, $0x3f660000
-DATA ditherVNNI<>+160(SB)/4, $0x3db00000
-DATA ditherVNNI<>+164(SB)/4, $0x3f160000
-DATA ditherVNNI<>+168(SB)/4, $0x3eac0000
-DATA ditherVNNI<>+172(SB)/4, $0x3f560000
-DATA ditherVNNI<>+176(SB)/4, $0x3e580000
-DATA ditherVNNI<>+180(SB)/4, $0x3f360000
-DATA ditherVNNI<>+184(SB)/4, $0x3eec0000
-DATA ditherVNNI<>+188(SB)/4, $0x3f760000
-DATA ditherVNNI<>+192(SB)/4, $0x3d600000
-DATA ditherVNNI<>+196(SB)/4, $0x3f0e0000
-DATA ditherVNNI<>+200(SB)/4, $0x3e9c0000
-DATA ditherVNNI<>+204(SB)/4, $0x3f4e0000
-DATA ditherVNNI<>+208(SB)/4, $0x3e380000
-DATA ditherVNNI<>+212(SB)/4, $0x3f2e0000
-DATA ditherVNNI<>+216(SB)/4, $0x3edc0000
-DATA ditherVNNI<>+220(SB)/4, $0x3f6e0000
-DATA ditherVNNI<>+224(SB)/4, $0x3df00000
-DATA ditherVNNI<>+228(SB)/4, $0x3f1e0000
-DATA ditherVNNI<>+232(SB)/4, $0x3ebc0000
-DATA ditherVNNI<>+236(SB)/4, $0x3f5e0000
-DATA ditherVNNI<>+240(SB)/4, $0x3e780000
-DATA ditherVNNI<>+244(SB)/4, $0x3f3e0000
-DATA ditherVNNI<>+248(SB)/4, $0x3efc0000
-DATA ditherVNNI<>+252(SB)/4, $0x3f7e0000
-GLOBL ditherVNNI<>(SB), RODATA|NOPTR, $256
+DATA ditherVNNI<>+0(SB)/4, $0x3f9d0000
+DATA ditherVNNI<>+4(SB)/4, $0x3fdd0000
+DATA ditherVNNI<>+8(SB)/4, $0x3fbd0000
+DATA ditherVNNI<>+12(SB)/4, $0x3ffd0000
+DATA ditherVNNI<>+16(SB)/4, $0x3f8d0000
+DATA ditherVNNI<>+20(SB)/4, $0x3fcd0000
+DATA ditherVNNI<>+24(SB)/4, $0x3fed0000
+DATA ditherVNNI<>+28(SB)/4, $0x3fad0000
+DATA ditherVNNI<>+32(SB)/4, $0x3fa50000
+DATA ditherVNNI<>+36(SB)/4, $0x3fe50000
+DATA ditherVNNI<>+40(SB)/4, $0x3fc50000
+DATA ditherVNNI<>+44(SB)/4, $0x3f850000
+DATA ditherVNNI<>+48(SB)/4, $0x3fb50000
+DATA ditherVNNI<>+52(SB)/4, $0x3ff50000
+DATA ditherVNNI<>+56(SB)/4, $0x3f950000
+DATA ditherVNNI<>+60(SB)/4, $0x3fd50000
+DATA ditherVNNI<>+64(SB)/4, $0x3fa90000
+DATA ditherVNNI<>+68(SB)/4, $0x3fe90000
+DATA ditherVNNI<>+72(SB)/4, $0x3fc90000
+DATA ditherVNNI<>+76(SB)/4, $0x3f890000
+DATA ditherVNNI<>+80(SB)/4, $0x3fd90000
+DATA ditherVNNI<>+84(SB)/4, $0x3f990000
+DATA ditherVNNI<>+88(SB)/4, $0x3ff90000
+DATA ditherVNNI<>+92(SB)/4, $0x3fb90000
+DATA ditherVNNI<>+96(SB)/4, $0x3f910000
+DATA ditherVNNI<>+100(SB)/4, $0x3fd10000
+DATA ditherVNNI<>+104(SB)/4, $0x3ff10000
+DATA ditherVNNI<>+108(SB)/4, $0x3fb10000
+DATA ditherVNNI<>+112(SB)/4, $0x3fc10000
+DATA ditherVNNI<>+116(SB)/4, $0x3f810000
+DATA ditherVNNI<>+120(SB)/4, $0x3fa10000
+DATA ditherVNNI<>+124(SB)/4, $0x3fe10000
+DATA ditherVNNI<>+128(SB)/4, $0x3ff30000
+DATA ditherVNNI<>+132(SB)/4, $0x3fb30000
+DATA ditherVNNI<>+136(SB)/4, $0x3f930000
+DATA ditherVNNI<>+140(SB)/4, $0x3fd30000
+DATA ditherVNNI<>+144(SB)/4, $0x3fe30000
+DATA ditherVNNI<>+148(SB)/4, $0x3fa30000
+DATA ditherVNNI<>+152(SB)/4, $0x3f830000
+DATA ditherVNNI<>+156(SB)/4, $0x3fc30000
+DATA ditherVNNI<>+160(SB)/4, $0x3feb0000
+DATA ditherVNNI<>+164(SB)/4, $0x3fab0000
+DATA ditherVNNI<>+168(SB)/4, $0x3fcb0000
+DATA ditherVNNI<>+172(SB)/4, $0x3f8b0000
+DATA ditherVNNI<>+176(SB)/4, $0x3fbb0000
+DATA ditherVNNI<>+180(SB)/4, $0x3ffb0000
+DATA ditherVNNI<>+184(SB)/4, $0x3fdb0000
+DATA ditherVNNI<>+188(SB)/4, $0x3f9b0000
+DATA ditherVNNI<>+192(SB)/4, $0x3fe70000
+DATA ditherVNNI<>+196(SB)/4, $0x3fa70000
+DATA ditherVNNI<>+200(SB)/4, $0x3fc70000
+DATA ditherVNNI<>+204(SB)/4, $0x3f870000
+DATA ditherVNNI<>+208(SB)/4, $0x3f970000
+DATA ditherVNNI<>+212(SB)/4, $0x3fd70000
+DATA ditherVNNI<>+216(SB)/4, $0x3ff70000
+DATA ditherVNNI<>+220(SB)/4, $0x3fb70000
+DATA ditherVNNI<>+224(SB)/4, $0x3fbf0000
+DATA ditherVNNI<>+228(SB)/4, $0x3fff0000
+DATA ditherVNNI<>+232(SB)/4, $0x3fdf0000
+DATA ditherVNNI<>+236(SB)/4, $0x3f9f0000
+DATA ditherVNNI<>+240(SB)/4, $0x3fcf0000
+DATA ditherVNNI<>+244(SB)/4, $0x3f8f0000
+DATA ditherVNNI<>+248(SB)/4, $0x3fef0000
+DATA ditherVNNI<>+252(SB)/4, $0x3faf0000
+DATA ditherVNNI<>+256(SB)/4, $0x3f9d0000
+DATA ditherVNNI<>+260(SB)/4, $0x3fdd0000
+DATA ditherVNNI<>+264(SB)/4, $0x3fbd0000
+DATA ditherVNNI<>+268(SB)/4, $0x3ffd0000
+DATA ditherVNNI<>+272(SB)/4, $0x3f8d0000
+DATA ditherVNNI<>+276(SB)/4, $0x3fcd0000
+DATA ditherVNNI<>+280(SB)/4, $0x3fed0000
+DATA ditherVNNI<>+284(SB)/4, $0x3fad0000
+DATA ditherVNNI<>+288(SB)/4, $0x3fa50000
+DATA ditherVNNI<>+292(SB)/4, $0x3fe50000
+DATA ditherVNNI<>+296(SB)/4, $0x3fc50000
+DATA ditherVNNI<>+300(SB)/4, $0x3f850000
+DATA ditherVNNI<>+304(SB)/4, $0x3fb50000
+DATA ditherVNNI<>+308(SB)/4, $0x3ff50000
+DATA ditherVNNI<>+312(SB)/4, $0x3f950000
+DATA ditherVNNI<>+316(SB)/4, $0x3fd50000
+DATA ditherVNNI<>+320(SB)/4, $0x3fa90000
+DATA ditherVNNI<>+324(SB)/4, $0x3fe90000
+DATA ditherVNNI<>+328(SB)/4, $0x3fc90000
+DATA ditherVNNI<>+332(SB)/4, $0x3f890000
+DATA ditherVNNI<>+336(SB)/4, $0x3fd90000
+DATA ditherVNNI<>+340(SB)/4, $0x3f990000
+DATA ditherVNNI<>+344(SB)/4, $0x3ff90000
+DATA ditherVNNI<>+348(SB)/4, $0x3fb90000
+DATA ditherVNNI<>+352(SB)/4, $0x3f910000
+DATA ditherVNNI<>+356(SB)/4, $0x3fd10000
+DATA ditherVNNI<>+360(SB)/4, $0x3ff10000
+DATA ditherVNNI<>+364(SB)/4, $0x3fb10000
+DATA ditherVNNI<>+368(SB)/4, $0x3fc10000
+DATA ditherVNNI<>+372(SB)/4, $0x3f810000
+DATA ditherVNNI<>+376(SB)/4, $0x3fa10000
+DATA ditherVNNI<>+380(SB)/4, $0x3fe10000
+DATA ditherVNNI<>+384(SB)/4, $0x3ff30000
+DATA ditherVNNI<>+388(SB)/4, $0x3fb30000
+DATA ditherVNNI<>+392(SB)/4, $0x3f930000
+DATA ditherVNNI<>+396(SB)/4, $0x3fd30000
+DATA ditherVNNI<>+400(SB)/4, $0x3fe30000
+DATA ditherVNNI<>+404(SB)/4, $0x3fa30000
+DATA ditherVNNI<>+408(SB)/4, $0x3f830000
+DATA ditherVNNI<>+412(SB)/4, $0x3fc30000
+DATA ditherVNNI<>+416(SB)/4, $0x3feb0000
+DATA ditherVNNI<>+420(SB)/4, $0x3fab0000
+DATA ditherVNNI<>+424(SB)/4, $0x3fcb0000
+DATA ditherVNNI<>+428(SB)/4, $0x3f8b0000
+DATA ditherVNNI<>+432(SB)/4, $0x3fbb0000
+DATA ditherVNNI<>+436(SB)/4, $0x3ffb0000
+DATA ditherVNNI<>+440(SB)/4, $0x3fdb0000
+DATA ditherVNNI<>+444(SB)/4, $0x3f9b0000
+DATA ditherVNNI<>+448(SB)/4, $0x3fe70000
+DATA ditherVNNI<>+452(SB)/4, $0x3fa70000
+DATA ditherVNNI<>+456(SB)/4, $0x3fc70000
+DATA ditherVNNI<>+460(SB)/4, $0x3f870000
+DATA ditherVNNI<>+464(SB)/4, $0x3f970000
+DATA ditherVNNI<>+468(SB)/4, $0x3fd70000
+DATA ditherVNNI<>+472(SB)/4, $0x3ff70000
+DATA ditherVNNI<>+476(SB)/4, $0x3fb70000
+DATA ditherVNNI<>+480(SB)/4, $0x3fbf0000
+DATA ditherVNNI<>+484(SB)/4, $0x3fff0000
+DATA ditherVNNI<>+488(SB)/4, $0x3fdf0000
+DATA ditherVNNI<>+492(SB)/4, $0x3f9f0000
+DATA ditherVNNI<>+496(SB)/4, $0x3fcf0000
+DATA ditherVNNI<>+500(SB)/4, $0x3f8f0000
+DATA ditherVNNI<>+504(SB)/4, $0x3fef0000
+DATA ditherVNNI<>+508(SB)/4, $0x3faf0000
+GLOBL ditherVNNI<>(SB), RODATA|NOPTR, $512
 
 DATA fullI8VNNI<>+0(SB)/4, $0x78787878
 DATA fullI8VNNI<>+4(SB)/4, $0x78787878
@@ -816,9 +901,9 @@ GLOBL fullI8VNNI<>(SB), RODATA|NOPTR, $32
 DATA ones1VNNI<>+0(SB)/4, $0x3f800000
 GLOBL ones1VNNI<>(SB), RODATA|NOPTR, $4
 
-// func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-120
+TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -827,19 +912,19 @@ TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-120
 	SHRQ    $0x06, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1104(SP)
 	MOVQ    $+0, 1120(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1112(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -851,7 +936,7 @@ TEXT ·integerAccumulate2I8x2VNNI(SB), $1128-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -934,174 +1019,194 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1060(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       (DI), X7
+	VMOVSS       (DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most12
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most12:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1072(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1056(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1056(SP)
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1068(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       4(CX), X6
+	VMOVSS       4(CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most13
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most13:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1080(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 1064(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 768(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 832(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 896(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 960(SP)
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 832(SP)
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 896(SP)
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 960(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1096(SP)
 	MOVQ         $+0, 1088(SP)
@@ -1181,10 +1286,10 @@ ahead15touched:
 	JMP   ahead15done
 
 ahead15row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead15
 
@@ -1381,7 +1486,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales19:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1120(SP), AX
@@ -1429,10 +1535,10 @@ ahead20touched:
 	JMP   ahead20done
 
 ahead20row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead20
 
@@ -1442,16 +1548,16 @@ ahead20done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
 DATA ones2VNNI<>+0(SB)/4, $0x3f800000
 DATA ones2VNNI<>+4(SB)/4, $0x3f800000
 GLOBL ones2VNNI<>(SB), RODATA|NOPTR, $8
 
-// func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-120
+TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -1460,19 +1566,19 @@ TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-120
 	SHRQ    $0x06, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1392(SP)
 	MOVQ    $+0, 1408(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1400(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -1484,7 +1590,7 @@ TEXT ·integerAccumulate2I8x3VNNI(SB), $1416-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -1567,257 +1673,277 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1332(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       (DI), X7
+	VMOVSS       (DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most21
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most21:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1352(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1328(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1328(SP)
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1340(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       4(DI), X7
+	VMOVSS       4(DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most22
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most22:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1360(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1336(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1336(SP)
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 768(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 832(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 896(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 960(SP)
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 832(SP)
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 896(SP)
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 960(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1348(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       8(CX), X6
+	VMOVSS       8(CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most23
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most23:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1368(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 1344(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 1024(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 1088(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 1152(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 1216(SP)
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 1088(SP)
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 1152(SP)
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 1216(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 1384(SP)
 	MOVQ         $+0, 1376(SP)
@@ -1905,10 +2031,10 @@ ahead25touched:
 	JMP   ahead25done
 
 ahead25row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead25
 
@@ -2178,7 +2304,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales30:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1408(SP), AX
@@ -2226,10 +2353,10 @@ ahead31touched:
 	JMP   ahead31done
 
 ahead31row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead31
 
@@ -2239,7 +2366,7 @@ ahead31done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
 DATA ones3VNNI<>+0(SB)/4, $0x3f800000
@@ -2247,9 +2374,9 @@ DATA ones3VNNI<>+4(SB)/4, $0x3f800000
 DATA ones3VNNI<>+8(SB)/4, $0x3f800000
 GLOBL ones3VNNI<>(SB), RODATA|NOPTR, $12
 
-// func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I8x4VNNI(SB), $2216-120
+TEXT ·integerAccumulate2I8x4VNNI(SB), $2216-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -2259,19 +2386,19 @@ TEXT ·integerAccumulate2I8x4VNNI(SB), $2216-120
 	CMOVQEQ DX, AX
 	ADDQ    AX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 2192(SP)
 	MOVQ    $+0, 2208(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 2200(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -2283,7 +2410,7 @@ TEXT ·integerAccumulate2I8x4VNNI(SB), $2216-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -2366,340 +2493,360 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1604(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       (DI), X7
+	VMOVSS       (DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most32
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most32:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1632(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1600(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1600(SP)
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1612(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       4(DI), X7
+	VMOVSS       4(DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most33
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most33:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1640(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1608(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1608(SP)
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 768(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 832(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 896(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 960(SP)
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 832(SP)
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 896(SP)
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 960(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1620(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       8(DI), X7
+	VMOVSS       8(DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most34
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most34:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1648(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1616(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1616(SP)
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 1024(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 1088(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 1152(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 1216(SP)
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 1088(SP)
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 1152(SP)
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 1216(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1628(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       12(CX), X6
+	VMOVSS       12(CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most35
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most35:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1656(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 1624(SP)
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 1280(SP)
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 1344(SP)
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 1408(SP)
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 1472(SP)
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 1344(SP)
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 1408(SP)
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 1472(SP)
 	MOVQ         dim+8(FP), AX
 	MOVQ         AX, 2184(SP)
 	MOVQ         $+0, 2176(SP)
@@ -2779,10 +2926,10 @@ ahead37touched:
 	JMP   ahead37done
 
 ahead37row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead37
 
@@ -2941,10 +3088,10 @@ ahead39touched:
 	JMP   ahead39done
 
 ahead39row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead39
 
@@ -3235,7 +3382,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales45:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  2208(SP), AX
@@ -3283,10 +3431,10 @@ ahead46touched:
 	JMP   ahead46done
 
 ahead46row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead46
 
@@ -3296,7 +3444,7 @@ ahead46done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
 DATA ones4VNNI<>+0(SB)/4, $0x3f800000
@@ -3305,9 +3453,9 @@ DATA ones4VNNI<>+8(SB)/4, $0x3f800000
 DATA ones4VNNI<>+12(SB)/4, $0x3f800000
 GLOBL ones4VNNI<>(SB), RODATA|NOPTR, $16
 
-// func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x1VNNI(SB), $840-120
+TEXT ·integerAccumulate2I4x1VNNI(SB), $840-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -3316,19 +3464,19 @@ TEXT ·integerAccumulate2I4x1VNNI(SB), $840-120
 	SHRQ    $0x07, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 816(SP)
 	MOVQ    $+0, 832(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 824(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -3340,7 +3488,7 @@ TEXT ·integerAccumulate2I4x1VNNI(SB), $840-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -3423,101 +3571,121 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 788(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       (CX), X6
+	VMOVSS       (CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most47
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most47:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 792(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 784(SP)
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VPDPBUSD     Z7, Z2, Z0
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VPDPBUSD     Z7, Z3, Z0
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VPDPBUSD     Z7, Z4, Z0
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
-	VPDPBUSD     Z7, Z5, Z0
+	VPDPBUSD     Z11, Z2, Z0
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VPDPBUSD     Z11, Z7, Z0
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VPDPBUSD     Z11, Z8, Z0
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
+	VPDPBUSD     Z11, Z9, Z0
 	VSHUFI32X4   $0x4e, Z0, Z0, Z1
 	VPADDD       Z1, Z0, Z0
 	VSHUFI32X4   $0xb1, Z0, Z0, Z1
@@ -3606,10 +3774,10 @@ ahead49touched:
 	JMP   ahead49done
 
 ahead49row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead49
 
@@ -3870,10 +4038,10 @@ ahead53touched:
 	JMP   ahead53done
 
 ahead53row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead53
 
@@ -4011,7 +4179,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales56:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  832(SP), AX
@@ -4059,10 +4228,10 @@ ahead57touched:
 	JMP   ahead57done
 
 ahead57row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead57
 
@@ -4072,7 +4241,7 @@ ahead57done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
 DATA pairOrderVNNI<>+0(SB)/4, $0x21012000
@@ -4155,9 +4324,9 @@ DATA alternateSecondVNNI<>+56(SB)/4, $0x0000000f
 DATA alternateSecondVNNI<>+60(SB)/4, $0x0000001f
 GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
 
-// func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-120
+TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -4166,19 +4335,19 @@ TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-120
 	SHRQ    $0x06, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1104(SP)
 	MOVQ    $+0, 1120(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1112(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -4190,7 +4359,7 @@ TEXT ·integerAccumulate2I4x2VNNI(SB), $1128-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -4273,199 +4442,219 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1060(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       (DI), X7
+	VMOVSS       (DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most58
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most58:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1072(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1056(SP)
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1056(SP)
 	XORL         DX, DX
-	VMOVD        DX, X6
-	VPBROADCASTD X6, Z6
+	VMOVD        DX, X10
+	VPBROADCASTD X10, Z10
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VPDPBUSD     Z8, Z2, Z6
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VPDPBUSD     Z8, Z3, Z6
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VPDPBUSD     Z8, Z4, Z6
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
-	VPDPBUSD     Z8, Z5, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VMOVDQU32    X6, 1024(SP)
+	VPDPBUSD     Z12, Z2, Z10
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VPDPBUSD     Z12, Z7, Z10
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VPDPBUSD     Z12, Z8, Z10
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
+	VPDPBUSD     Z12, Z9, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VMOVDQU32    X10, 1024(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1068(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       4(CX), X6
+	VMOVSS       4(CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most59
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most59:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1080(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 1064(SP)
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 768(SP)
-	VPDPBUSD     Z7, Z2, Z0
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 832(SP)
-	VPDPBUSD     Z7, Z3, Z0
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 896(SP)
-	VPDPBUSD     Z7, Z4, Z0
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 960(SP)
-	VPDPBUSD     Z7, Z5, Z0
+	VPDPBUSD     Z11, Z2, Z0
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 832(SP)
+	VPDPBUSD     Z11, Z7, Z0
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 896(SP)
+	VPDPBUSD     Z11, Z8, Z0
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 960(SP)
+	VPDPBUSD     Z11, Z9, Z0
 	VSHUFI32X4   $0x4e, Z0, Z0, Z1
 	VPADDD       Z1, Z0, Z0
 	VSHUFI32X4   $0xb1, Z0, Z0, Z1
@@ -4554,10 +4743,10 @@ ahead61touched:
 	JMP   ahead61done
 
 ahead61row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead61
 
@@ -4778,7 +4967,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales65:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1120(SP), AX
@@ -4826,10 +5016,10 @@ ahead66touched:
 	JMP   ahead66done
 
 ahead66row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead66
 
@@ -4839,12 +5029,12 @@ ahead66done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-120
+TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -4853,19 +5043,19 @@ TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-120
 	SHRQ    $0x06, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1392(SP)
 	MOVQ    $+0, 1408(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1400(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -4877,7 +5067,7 @@ TEXT ·integerAccumulate2I4x3VNNI(SB), $1416-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -4960,297 +5150,317 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1332(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       (DI), X7
+	VMOVSS       (DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most67
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most67:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1352(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1328(SP)
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1328(SP)
 	XORL         DX, DX
-	VMOVD        DX, X6
-	VPBROADCASTD X6, Z6
+	VMOVD        DX, X10
+	VPBROADCASTD X10, Z10
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VPDPBUSD     Z8, Z2, Z6
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VPDPBUSD     Z8, Z3, Z6
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VPDPBUSD     Z8, Z4, Z6
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
-	VPDPBUSD     Z8, Z5, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VMOVDQU32    X6, 1280(SP)
+	VPDPBUSD     Z12, Z2, Z10
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VPDPBUSD     Z12, Z7, Z10
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VPDPBUSD     Z12, Z8, Z10
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
+	VPDPBUSD     Z12, Z9, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VMOVDQU32    X10, 1280(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1340(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       4(DI), X7
+	VMOVSS       4(DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most68
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most68:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1360(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1336(SP)
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1336(SP)
 	XORL         DX, DX
-	VMOVD        DX, X6
-	VPBROADCASTD X6, Z6
+	VMOVD        DX, X10
+	VPBROADCASTD X10, Z10
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 768(SP)
-	VPDPBUSD     Z8, Z2, Z6
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 832(SP)
-	VPDPBUSD     Z8, Z3, Z6
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 896(SP)
-	VPDPBUSD     Z8, Z4, Z6
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 960(SP)
-	VPDPBUSD     Z8, Z5, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VMOVDQU32    X6, 1296(SP)
+	VPDPBUSD     Z12, Z2, Z10
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 832(SP)
+	VPDPBUSD     Z12, Z7, Z10
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 896(SP)
+	VPDPBUSD     Z12, Z8, Z10
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 960(SP)
+	VPDPBUSD     Z12, Z9, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VMOVDQU32    X10, 1296(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1348(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       8(CX), X6
+	VMOVSS       8(CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most69
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most69:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1368(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 1344(SP)
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 1024(SP)
-	VPDPBUSD     Z7, Z2, Z0
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 1088(SP)
-	VPDPBUSD     Z7, Z3, Z0
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 1152(SP)
-	VPDPBUSD     Z7, Z4, Z0
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 1216(SP)
-	VPDPBUSD     Z7, Z5, Z0
+	VPDPBUSD     Z11, Z2, Z0
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 1088(SP)
+	VPDPBUSD     Z11, Z7, Z0
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 1152(SP)
+	VPDPBUSD     Z11, Z8, Z0
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 1216(SP)
+	VPDPBUSD     Z11, Z9, Z0
 	VSHUFI32X4   $0x4e, Z0, Z0, Z1
 	VPADDD       Z1, Z0, Z0
 	VSHUFI32X4   $0xb1, Z0, Z0, Z1
@@ -5347,10 +5557,10 @@ ahead71touched:
 	JMP   ahead71done
 
 ahead71row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead71
 
@@ -5654,7 +5864,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales76:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1408(SP), AX
@@ -5702,10 +5913,10 @@ ahead77touched:
 	JMP   ahead77done
 
 ahead77row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead77
 
@@ -5715,12 +5926,12 @@ ahead77done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate2I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate2I4x4VNNI(SB), $2216-120
+TEXT ·integerAccumulate2I4x4VNNI(SB), $2216-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -5730,19 +5941,19 @@ TEXT ·integerAccumulate2I4x4VNNI(SB), $2216-120
 	CMOVQEQ DX, AX
 	ADDQ    AX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 2192(SP)
 	MOVQ    $+0, 2208(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 2200(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -5754,7 +5965,7 @@ TEXT ·integerAccumulate2I4x4VNNI(SB), $2216-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -5837,395 +6048,415 @@ tile:
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	VMOVDQU32    digitOrderVNNI<>+0(SB), Z1
+	MOVQ         tile+80(FP), CX
+	MOVL         $0x3f800000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	IMUL3L       $0x9e3779b1, CX, CX
+	MOVL         CX, DX
+	SHRL         $0x09, DX
+	ANDL         $0x007e0000, DX
+	SHRL         $0x12, CX
+	ANDL         $0x000000f0, CX
+	LEAQ         ditherVNNI<>+0(SB), AX
+	VPBROADCASTD DX, Z3
+	VPXORD       (AX)(CX*1), Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VPXORD       64(AX)(CX*1), Z3, Z5
+	VSUBPS       Z2, Z5, Z5
+	VPXORD       128(AX)(CX*1), Z3, Z6
+	VSUBPS       Z2, Z6, Z6
+	VPXORD       192(AX)(CX*1), Z3, Z3
+	VSUBPS       Z2, Z3, Z3
 	MOVQ         p+16(FP), AX
 	MOVQ         stride+24(FP), CX
 	SHLQ         $0x02, CX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1604(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       (DI), X7
+	VMOVSS       (DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most78
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most78:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1632(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1600(SP)
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1600(SP)
 	XORL         DX, DX
-	VMOVD        DX, X6
-	VPBROADCASTD X6, Z6
+	VMOVD        DX, X10
+	VPBROADCASTD X10, Z10
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 512(SP)
-	VPDPBUSD     Z8, Z2, Z6
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 576(SP)
-	VPDPBUSD     Z8, Z3, Z6
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 640(SP)
-	VPDPBUSD     Z8, Z4, Z6
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 704(SP)
-	VPDPBUSD     Z8, Z5, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VMOVDQU32    X6, 1536(SP)
+	VPDPBUSD     Z12, Z2, Z10
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 576(SP)
+	VPDPBUSD     Z12, Z7, Z10
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 640(SP)
+	VPDPBUSD     Z12, Z8, Z10
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 704(SP)
+	VPDPBUSD     Z12, Z9, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VMOVDQU32    X10, 1536(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1612(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       4(DI), X7
+	VMOVSS       4(DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most79
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most79:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1640(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1608(SP)
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1608(SP)
 	XORL         DX, DX
-	VMOVD        DX, X6
-	VPBROADCASTD X6, Z6
+	VMOVD        DX, X10
+	VPBROADCASTD X10, Z10
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 768(SP)
-	VPDPBUSD     Z8, Z2, Z6
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 832(SP)
-	VPDPBUSD     Z8, Z3, Z6
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 896(SP)
-	VPDPBUSD     Z8, Z4, Z6
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 960(SP)
-	VPDPBUSD     Z8, Z5, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VMOVDQU32    X6, 1552(SP)
+	VPDPBUSD     Z12, Z2, Z10
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 832(SP)
+	VPDPBUSD     Z12, Z7, Z10
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 896(SP)
+	VPDPBUSD     Z12, Z8, Z10
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 960(SP)
+	VPDPBUSD     Z12, Z9, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VMOVDQU32    X10, 1552(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z6
-	VPMAXUD      Z4, Z6, Z6
-	VPMAXUD      Z5, Z6, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0x4e, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VPSHUFD      $0xb1, Z6, Z7
-	VPMAXUD      Z7, Z6, Z6
-	VMOVD        X6, DX
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z10
+	VPMAXUD      Z8, Z10, Z10
+	VPMAXUD      Z9, Z10, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0x4e, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VPSHUFD      $0xb1, Z10, Z11
+	VPMAXUD      Z11, Z10, Z10
+	VMOVD        X10, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
 	MOVL         DX, 1620(SP)
-	VPCMPEQD     Z6, Z2, K5
+	VPCMPEQD     Z10, Z2, K5
 	KMOVW        K5, DX
-	VPCMPEQD     Z6, Z3, K5
+	VPCMPEQD     Z10, Z7, K5
 	KMOVW        K5, DI
 	SHLQ         $0x10, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z4, K5
+	VPCMPEQD     Z10, Z8, K5
 	KMOVW        K5, DI
 	SHLQ         $0x20, DI
 	ORQ          DI, DX
-	VPCMPEQD     Z6, Z5, K5
+	VPCMPEQD     Z10, Z9, K5
 	KMOVW        K5, DI
 	SHLQ         $0x30, DI
 	ORQ          DI, DX
 	TZCNTQ       DX, DX
 	MOVQ         most+72(FP), DI
-	VMOVSS       8(DI), X7
+	VMOVSS       8(DI), X11
 	MOVQ         scales+64(FP), DI
 	TESTQ        DI, DI
 	JZ           most80
-	VMULSS       (DI)(DX*4), X7, X7
+	VMULSS       (DI)(DX*4), X11, X11
 
 most80:
-	VUCOMISS     X6, X7
+	VUCOMISS     X10, X11
 	JCS          declined
 	LEAQ         (SP), DI
 	MOVQ         (DI)(DX*8), DX
 	MOVQ         DX, 1648(SP)
 	MOVL         $0x0d800000, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VPMAXUD      Z7, Z6, Z6
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VPMAXUD      Z11, Z10, Z10
 	MOVL         $0x477ffe00, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Z7
-	VMOVAPS      Z7, Z7
-	VDIVSS       X6, X7, X7
-	VBROADCASTSS X7, Z7
+	VMOVD        DX, X11
+	VPBROADCASTD X11, Z11
+	VMOVAPS      Z11, Z11
+	VDIVSS       X10, X11, X11
+	VBROADCASTSS X11, Z11
 	MOVL         $0x37800100, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VMULSS       X8, X6, X6
-	VMOVSS       X6, 1616(SP)
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VMULSS       X12, X10, X10
+	VMOVSS       X10, 1616(SP)
 	XORL         DX, DX
-	VMOVD        DX, X6
-	VPBROADCASTD X6, Z6
+	VMOVD        DX, X10
+	VPBROADCASTD X10, Z10
 	MOVL         $0xf8f8f8f8, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Z8
-	VFMADD213PS  ditherVNNI<>+0(SB), Z7, Z2
+	VMOVD        DX, X12
+	VPBROADCASTD X12, Z12
+	VFMADD213PS  Z4, Z11, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 1024(SP)
-	VPDPBUSD     Z8, Z2, Z6
-	VFMADD213PS  ditherVNNI<>+64(SB), Z7, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 1088(SP)
-	VPDPBUSD     Z8, Z3, Z6
-	VFMADD213PS  ditherVNNI<>+128(SB), Z7, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 1152(SP)
-	VPDPBUSD     Z8, Z4, Z6
-	VFMADD213PS  ditherVNNI<>+192(SB), Z7, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 1216(SP)
-	VPDPBUSD     Z8, Z5, Z6
-	VSHUFI32X4   $0x4e, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VSHUFI32X4   $0xb1, Z6, Z6, Z2
-	VPADDD       Z2, Z6, Z6
-	VMOVDQU32    X6, 1568(SP)
+	VPDPBUSD     Z12, Z2, Z10
+	VFMADD213PS  Z5, Z11, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 1088(SP)
+	VPDPBUSD     Z12, Z7, Z10
+	VFMADD213PS  Z6, Z11, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 1152(SP)
+	VPDPBUSD     Z12, Z8, Z10
+	VFMADD213PS  Z3, Z11, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 1216(SP)
+	VPDPBUSD     Z12, Z9, Z10
+	VSHUFI32X4   $0x4e, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VSHUFI32X4   $0xb1, Z10, Z10, Z2
+	VPADDD       Z2, Z10, Z10
+	VMOVDQU32    X10, 1568(SP)
 	ADDQ         CX, AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VADDPS       Z0, Z2, Z2
-	VMOVUPS.Z    64(AX), K2, Z3
-	VADDPS       Z0, Z3, Z3
-	VMOVUPS.Z    128(AX), K3, Z4
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS.Z    192(AX), K4, Z5
-	VADDPS       Z0, Z5, Z5
-	VPMAXUD      Z2, Z3, Z0
-	VPMAXUD      Z4, Z0, Z0
-	VPMAXUD      Z5, Z0, Z0
-	VSHUFI32X4   $0x4e, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VSHUFI32X4   $0xb1, Z0, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
-	VPSHUFD      $0xb1, Z0, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVUPS.Z    64(AX), K2, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    128(AX), K3, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS.Z    192(AX), K4, Z9
+	VADDPS       Z0, Z9, Z9
+	VPMAXUD      Z2, Z7, Z0
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXUD      Z9, Z0, Z0
+	VSHUFI32X4   $0x4e, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z10
+	VPMAXUD      Z10, Z0, Z0
 	VMOVD        X0, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
 	MOVL         AX, 1628(SP)
 	VPCMPEQD     Z0, Z2, K1
 	KMOVW        K1, AX
-	VPCMPEQD     Z0, Z3, K1
+	VPCMPEQD     Z0, Z7, K1
 	KMOVW        K1, CX
 	SHLQ         $0x10, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z4, K1
+	VPCMPEQD     Z0, Z8, K1
 	KMOVW        K1, CX
 	SHLQ         $0x20, CX
 	ORQ          CX, AX
-	VPCMPEQD     Z0, Z5, K1
+	VPCMPEQD     Z0, Z9, K1
 	KMOVW        K1, CX
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
 	MOVQ         most+72(FP), CX
-	VMOVSS       12(CX), X6
+	VMOVSS       12(CX), X10
 	MOVQ         scales+64(FP), CX
 	TESTQ        CX, CX
 	JZ           most81
-	VMULSS       (CX)(AX*4), X6, X6
+	VMULSS       (CX)(AX*4), X10, X10
 
 most81:
-	VUCOMISS     X0, X6
+	VUCOMISS     X0, X10
 	JCS          declined
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
 	MOVQ         AX, 1656(SP)
 	MOVL         $0x0d800000, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VPMAXUD      Z6, Z0, Z0
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VPMAXUD      Z10, Z0, Z0
 	MOVL         $0x477ffe00, AX
-	VMOVD        AX, X6
-	VPBROADCASTD X6, Z6
-	VMOVAPS      Z6, Z6
-	VDIVSS       X0, X6, X6
-	VBROADCASTSS X6, Z6
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Z10
+	VMOVAPS      Z10, Z10
+	VDIVSS       X0, X10, X10
+	VBROADCASTSS X10, Z10
 	MOVL         $0x37800100, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VMULSS       X7, X0, X0
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VMULSS       X11, X0, X0
 	VMOVSS       X0, 1624(SP)
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	MOVL         $0xf8f8f8f8, AX
-	VMOVD        AX, X7
-	VPBROADCASTD X7, Z7
-	VFMADD213PS  ditherVNNI<>+0(SB), Z6, Z2
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Z11
+	VFMADD213PS  Z4, Z10, Z2
 	VCVTTPS2DQ   Z2, Z2
 	VPSHUFB      Z1, Z2, Z2
 	VMOVDQU32    Z2, 1280(SP)
-	VPDPBUSD     Z7, Z2, Z0
-	VFMADD213PS  ditherVNNI<>+64(SB), Z6, Z3
-	VCVTTPS2DQ   Z3, Z3
-	VPSHUFB      Z1, Z3, Z3
-	VMOVDQU32    Z3, 1344(SP)
-	VPDPBUSD     Z7, Z3, Z0
-	VFMADD213PS  ditherVNNI<>+128(SB), Z6, Z4
-	VCVTTPS2DQ   Z4, Z4
-	VPSHUFB      Z1, Z4, Z4
-	VMOVDQU32    Z4, 1408(SP)
-	VPDPBUSD     Z7, Z4, Z0
-	VFMADD213PS  ditherVNNI<>+192(SB), Z6, Z5
-	VCVTTPS2DQ   Z5, Z5
-	VPSHUFB      Z1, Z5, Z5
-	VMOVDQU32    Z5, 1472(SP)
-	VPDPBUSD     Z7, Z5, Z0
+	VPDPBUSD     Z11, Z2, Z0
+	VFMADD213PS  Z5, Z10, Z7
+	VCVTTPS2DQ   Z7, Z7
+	VPSHUFB      Z1, Z7, Z7
+	VMOVDQU32    Z7, 1344(SP)
+	VPDPBUSD     Z11, Z7, Z0
+	VFMADD213PS  Z6, Z10, Z8
+	VCVTTPS2DQ   Z8, Z8
+	VPSHUFB      Z1, Z8, Z8
+	VMOVDQU32    Z8, 1408(SP)
+	VPDPBUSD     Z11, Z8, Z0
+	VFMADD213PS  Z3, Z10, Z9
+	VCVTTPS2DQ   Z9, Z9
+	VPSHUFB      Z1, Z9, Z9
+	VMOVDQU32    Z9, 1472(SP)
+	VPDPBUSD     Z11, Z9, Z0
 	VSHUFI32X4   $0x4e, Z0, Z0, Z1
 	VPADDD       Z1, Z0, Z0
 	VSHUFI32X4   $0xb1, Z0, Z0, Z1
@@ -6322,10 +6553,10 @@ ahead83touched:
 	JMP   ahead83done
 
 ahead83row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead83
 
@@ -6486,10 +6717,10 @@ ahead85touched:
 	JMP   ahead85done
 
 ahead85row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead85
 
@@ -6822,7 +7053,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales91:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  2208(SP), AX
@@ -6870,10 +7102,10 @@ ahead92touched:
 	JMP   ahead92done
 
 ahead92row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead92
 
@@ -6883,7 +7115,7 @@ ahead92done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
 DATA quadOrderVNNI<>+0(SB)/4, $0x30201000
@@ -6904,9 +7136,9 @@ DATA quadOrderVNNI<>+56(SB)/4, $0x3e2e1e0e
 DATA quadOrderVNNI<>+60(SB)/4, $0x3f2f1f0f
 GLOBL quadOrderVNNI<>(SB), RODATA|NOPTR, $64
 
-// func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x1VNNI(SB), $840-120
+TEXT ·integerAccumulate3I8x1VNNI(SB), $840-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -6915,19 +7147,19 @@ TEXT ·integerAccumulate3I8x1VNNI(SB), $840-120
 	SHRQ    $0x07, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 816(SP)
 	MOVQ    $+0, 832(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 824(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -6939,7 +7171,7 @@ TEXT ·integerAccumulate3I8x1VNNI(SB), $840-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -7184,10 +7416,10 @@ ahead94touched:
 	JMP   ahead94done
 
 ahead94row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead94
 
@@ -7482,10 +7714,10 @@ ahead98touched:
 	JMP   ahead98done
 
 ahead98row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead98
 
@@ -7635,7 +7867,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales101:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  832(SP), AX
@@ -7683,10 +7916,10 @@ ahead102touched:
 	JMP   ahead102done
 
 ahead102row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead102
 
@@ -7696,12 +7929,12 @@ ahead102done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-120
+TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -7710,19 +7943,19 @@ TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-120
 	SHRQ    $0x06, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1104(SP)
 	MOVQ    $+0, 1120(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1112(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -7734,7 +7967,7 @@ TEXT ·integerAccumulate3I8x2VNNI(SB), $1128-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -8052,10 +8285,10 @@ ahead104touched:
 	JMP   ahead104done
 
 ahead104row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead104
 
@@ -8304,7 +8537,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales108:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1120(SP), AX
@@ -8352,10 +8586,10 @@ ahead109touched:
 	JMP   ahead109done
 
 ahead109row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead109
 
@@ -8365,12 +8599,12 @@ ahead109done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x3VNNI(SB), $1800-120
+TEXT ·integerAccumulate3I8x3VNNI(SB), $1800-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -8380,19 +8614,19 @@ TEXT ·integerAccumulate3I8x3VNNI(SB), $1800-120
 	CMOVQEQ DX, AX
 	ADDQ    AX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1776(SP)
 	MOVQ    $+0, 1792(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1784(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -8404,7 +8638,7 @@ TEXT ·integerAccumulate3I8x3VNNI(SB), $1800-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -8789,10 +9023,10 @@ ahead111touched:
 	JMP   ahead111done
 
 ahead111row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead111
 
@@ -8975,10 +9209,10 @@ ahead113touched:
 	JMP   ahead113done
 
 ahead113row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead113
 
@@ -9247,7 +9481,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales118:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1792(SP), AX
@@ -9295,10 +9530,10 @@ ahead119touched:
 	JMP   ahead119done
 
 ahead119row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead119
 
@@ -9308,12 +9543,12 @@ ahead119done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I8x4VNNI(SB), $2216-120
+TEXT ·integerAccumulate3I8x4VNNI(SB), $2216-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -9323,19 +9558,19 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $2216-120
 	CMOVQEQ DX, AX
 	ADDQ    AX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 2192(SP)
 	MOVQ    $+0, 2208(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 2200(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -9347,7 +9582,7 @@ TEXT ·integerAccumulate3I8x4VNNI(SB), $2216-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -9811,10 +10046,10 @@ ahead121touched:
 	JMP   ahead121done
 
 ahead121row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead121
 
@@ -10033,10 +10268,10 @@ ahead123touched:
 	JMP   ahead123done
 
 ahead123row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead123
 
@@ -10379,7 +10614,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales129:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  2208(SP), AX
@@ -10427,10 +10663,10 @@ ahead130touched:
 	JMP   ahead130done
 
 ahead130row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead130
 
@@ -10440,12 +10676,12 @@ ahead130done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x1VNNI(SB), $840-120
+TEXT ·integerAccumulate3I4x1VNNI(SB), $840-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -10454,19 +10690,19 @@ TEXT ·integerAccumulate3I4x1VNNI(SB), $840-120
 	SHRQ    $0x07, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 816(SP)
 	MOVQ    $+0, 832(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 824(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -10478,7 +10714,7 @@ TEXT ·integerAccumulate3I4x1VNNI(SB), $840-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -10742,10 +10978,10 @@ ahead132touched:
 	JMP   ahead132done
 
 ahead132row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead132
 
@@ -11062,10 +11298,10 @@ ahead136touched:
 	JMP   ahead136done
 
 ahead136row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead136
 
@@ -11229,7 +11465,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales139:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  832(SP), AX
@@ -11277,10 +11514,10 @@ ahead140touched:
 	JMP   ahead140done
 
 ahead140row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead140
 
@@ -11290,12 +11527,12 @@ ahead140done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-120
+TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -11304,19 +11541,19 @@ TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-120
 	SHRQ    $0x06, AX
 	CMOVQEQ DX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1104(SP)
 	MOVQ    $+0, 1120(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1112(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -11328,7 +11565,7 @@ TEXT ·integerAccumulate3I4x2VNNI(SB), $1128-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -11680,10 +11917,10 @@ ahead142touched:
 	JMP   ahead142done
 
 ahead142row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead142
 
@@ -11956,7 +12193,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales146:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1120(SP), AX
@@ -12004,10 +12242,10 @@ ahead147touched:
 	JMP   ahead147done
 
 ahead147row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead147
 
@@ -12017,12 +12255,12 @@ ahead147done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x3VNNI(SB), $1800-120
+TEXT ·integerAccumulate3I4x3VNNI(SB), $1800-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -12032,19 +12270,19 @@ TEXT ·integerAccumulate3I4x3VNNI(SB), $1800-120
 	CMOVQEQ DX, AX
 	ADDQ    AX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 1776(SP)
 	MOVQ    $+0, 1792(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 1784(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -12056,7 +12294,7 @@ TEXT ·integerAccumulate3I4x3VNNI(SB), $1800-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -12498,10 +12736,10 @@ ahead149touched:
 	JMP   ahead149done
 
 ahead149row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead149
 
@@ -12686,10 +12924,10 @@ ahead151touched:
 	JMP   ahead151done
 
 ahead151row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead151
 
@@ -12990,7 +13228,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales156:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  1792(SP), AX
@@ -13038,10 +13277,10 @@ ahead157touched:
 	JMP   ahead157done
 
 ahead157row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead157
 
@@ -13051,12 +13290,12 @@ ahead157done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET
 
-// func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
+// func integerAccumulate3I4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (left int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulate3I4x4VNNI(SB), $2216-120
+TEXT ·integerAccumulate3I4x4VNNI(SB), $2216-128
 	MOVQ    keys+56(FP), CX
 	MOVQ    dim+8(FP), AX
 	ADDQ    $+3, CX
@@ -13066,19 +13305,19 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $2216-120
 	CMOVQEQ DX, AX
 	ADDQ    AX, AX
 	IMULQ   AX, CX
-	MOVQ    aheadKeys+96(FP), AX
+	MOVQ    aheadKeys+104(FP), AX
 	MOVQ    $+0, 2192(SP)
 	MOVQ    $+0, 2208(SP)
 	XORQ    BX, BX
 	XORQ    SI, SI
 	TESTQ   AX, AX
 	JZ      nothingAhead
-	MOVQ    aheadOff+88(FP), DX
-	MOVQ    aheadLines+104(FP), DI
+	MOVQ    aheadOff+96(FP), DX
+	MOVQ    aheadLines+112(FP), DI
 	MOVQ    (DX), BX
 	MOVQ    -8(DX)(AX*8), DX
 	SUBQ    BX, DX
-	ADDQ    ahead+80(FP), BX
+	ADDQ    ahead+88(FP), BX
 	MOVQ    AX, 2200(SP)
 	MOVQ    DI, SI
 	SHLQ    $0x06, DI
@@ -13090,7 +13329,7 @@ TEXT ·integerAccumulate3I4x4VNNI(SB), $2216-120
 	IMULQ   AX, SI
 
 apart:
-	IMULQ aheadLines+104(FP), AX
+	IMULQ aheadLines+112(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
@@ -13626,10 +13865,10 @@ ahead159touched:
 	JMP   ahead159done
 
 ahead159row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead159
 
@@ -13850,10 +14089,10 @@ ahead161touched:
 	JMP   ahead161done
 
 ahead161row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ R8, R8
 	JNZ   ahead161
 
@@ -14238,7 +14477,8 @@ channels64done:
 	ADDQ $+256, scales+64(FP)
 
 scales167:
-	JMP tile
+	INCQ tile+80(FP)
+	JMP  tile
 
 all:
 	MOVQ  2208(SP), AX
@@ -14286,10 +14526,10 @@ ahead168touched:
 	JMP   ahead168done
 
 ahead168row:
-	MOVQ  aheadOff+88(FP), BX
+	MOVQ  aheadOff+96(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+80(FP), BX
-	MOVQ  aheadLines+104(FP), SI
+	ADDQ  ahead+88(FP), BX
+	MOVQ  aheadLines+112(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead168
 
@@ -14299,5 +14539,5 @@ ahead168done:
 declined:
 	MOVQ keys+56(FP), AX
 	VZEROUPPER
-	MOVQ AX, left+112(FP)
+	MOVQ AX, left+120(FP)
 	RET

@@ -7,7 +7,7 @@ import "unsafe"
 type (
 	integerDigitsKernel     = func(dst *byte, q *float32, rows, dim int) (coarse, loss float32)
 	integerScoresKernel     = func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (left int)
-	integerAccumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales, most *float32, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (left int)
+	integerAccumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (left int)
 )
 
 // sizesVNNI: four rows have 16 sums of four digits, or of four vectors beside the
@@ -45,11 +45,11 @@ func integerScoresBy(scores *blocks[integerScoresKernel]) integerScores {
 }
 
 func integerSumsBy(accumulate *blocks[integerAccumulateKernel]) integerSums {
-	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, ahead Ahead) (done int) {
+	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, tile int, ahead Ahead) (done int) {
 		keys := len(v.Off)
 		_, _, _, _ = o[rows*dim-1], p[(rows-1)*stride+keys-1], alpha[rows-1], most[rows-1]
 		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
-		return keys - accumulate[rows](&o[0], dim, &p[0], stride, &alpha[0], unsafe.SliceData(v.Data), &v.Off[0], keys, ofKeys(scales, keys), &most[0], aheadData, aheadOff, aheadKeys, aheadLines)
+		return keys - accumulate[rows](&o[0], dim, &p[0], stride, &alpha[0], unsafe.SliceData(v.Data), &v.Off[0], keys, ofKeys(scales, keys), &most[0], tile, aheadData, aheadOff, aheadKeys, aheadLines)
 	}
 }
 

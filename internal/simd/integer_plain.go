@@ -3,7 +3,6 @@ package simd
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"slices"
 )
 
@@ -36,7 +35,7 @@ func integerPlain(e Elem) *Integer {
 		}
 	}
 	sums := func(digits int) integerSums {
-		return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, _ Ahead) (done int) {
+		return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, scales, most []float32, first int, _ Ahead) (done int) {
 			for done < len(v.Off) {
 				tile := v.from(done)
 				tile.Off = tile.Off[:min(TileKeys, len(tile.Off))]
@@ -46,7 +45,7 @@ func integerPlain(e Elem) *Integer {
 					}
 				}
 				for r := range rows {
-					integerAccumulateRow(o[r*dim:][:dim], e, digits, p[r*stride+done:][:len(tile.Off)], alpha[r], tile)
+					integerAccumulateRow(o[r*dim:][:dim], e, digits, p[r*stride+done:][:len(tile.Off)], alpha[r], tile, first+done/TileKeys)
 				}
 				done += len(tile.Off)
 				alpha = ones[:]
@@ -175,9 +174,9 @@ func integerDoes(e Elem, digits int, p []float32, dim int, v Tile, scales []floa
 	return digits > 2 || top <= most
 }
 
-// integerAccumulateRow sums a tile in integers.
-func integerAccumulateRow(o []float32, e Elem, digits int, p []float32, alpha float32, v Tile) {
-	n, down := fixedWeights(digits, p, max(slices.Max(p), leastWeight))
+// integerAccumulateRow sums the tile of a number in integers.
+func integerAccumulateRow(o []float32, e Elem, digits int, p []float32, alpha float32, v Tile, number int) {
+	n, down := fixedWeights(digits, p, max(slices.Max(p), leastWeight), number)
 	for d := range o {
 		var sum [3]int32
 		for j, off := range v.Off {
@@ -194,13 +193,13 @@ func integerAccumulateRow(o []float32, e Elem, digits int, p []float32, alpha fl
 	}
 }
 
-// fixedWeights takes weights of which top is the largest to fixed point, with what that is worth.
-func fixedWeights(digits int, p []float32, top float32) (n []uint32, down float32) {
+// fixedWeights takes the weights of a tile of which top is the largest to fixed point, with what that is worth.
+func fixedWeights(digits int, p []float32, top float32, tile int) (n []uint32, down float32) {
 	n = make([]uint32, len(p))
 	up := largestWeight(digits) / top
 	for j, x := range p {
 		if digits == 2 {
-			n[j] = uint32(float32(math.FMA(float64(x), float64(up), dither(j))))
+			n[j] = uint32(float32(math.FMA(float64(x), float64(up), dither(j, tile))))
 		} else {
 			n[j] = uint32(math.RoundToEven(float64(x * up)))
 		}
@@ -209,8 +208,21 @@ func fixedWeights(digits int, p []float32, top float32) (n []uint32, down float3
 }
 
 // dither is what is added to a weight of key j of a tile, in two digits, before it is cut: as
-// many small weights that are alike go up as keep their sum.
-func dither(j int) float64 { return (float64(bits.Reverse8(uint8(j))>>2) + 0.5) / TileKeys }
+// many small weights that are alike go up as keep their sum. Its steps are in the order of j's bits with the last first,
+// each flipped or not by the bits before it. Where in that order a tile begins, and what its steps are xor, go by the golden
+// ratio from tile to tile, so that no pattern of values keeps to the weights that go up.
+func dither(j, tile int) float64 {
+	const tree uint64 = 0xebb56e285f1c9934
+	turn := uint32(tile) * 0x9e3779b1
+	place := uint32(j) + turn>>22%16*4
+	step := uint64(turn >> 26)
+	for b, node := 0, uint64(1); b < 6; b++ {
+		bit := uint64(place >> (5 - b) & 1)
+		step ^= (bit ^ tree>>node&1) << b
+		node = 2*node + bit
+	}
+	return (float64(step) + 0.5) / TileKeys
+}
 
 // full reports whether one of a row's codes is nearly of the largest size.
 func full(e Elem, row []byte, dim int) bool {

@@ -192,9 +192,9 @@ func TestIntegerAccumulateEqualsPlain(t *testing.T) {
 			}
 			want := slices.Clone(c.q)
 			scales, most := c.valueScales(rng), c.most([]float32{float32(math.Inf(1)), -1}[i%2])
-			ahead := Ahead{c.tile.Data, c.tile.Off, e.RowBytes(c.dim)}
-			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, ahead)
-			plain.Accumulate(want, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, ahead)
+			ahead, first := Ahead{c.tile.Data, c.tile.Off, e.RowBytes(c.dim)}, rng.IntN(1<<26)
+			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, first, ahead)
+			plain.Accumulate(want, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, first, ahead)
 			for i := range c.q {
 				if got := float64(c.q[i]); !close64(got, float64(want[i]), math.Abs(float64(want[i]))*0x1p-23) {
 					t.Fatalf("%v: o[%d,%d] = %v, want %v", c, i/c.dim, i%c.dim, got, want[i])
@@ -246,7 +246,7 @@ func TestIntegerAccumulateTakesTwoDigits(t *testing.T) {
 			}
 			sum := func(most []float32) []float32 {
 				o := make([]float32, c.rows*c.dim)
-				kernels.Accumulate(o, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, Ahead{})
+				kernels.Accumulate(o, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, 5, Ahead{})
 				return o
 			}
 			light, heavy := sum(c.most(float32(math.Inf(1)))), sum(c.most(-1))
@@ -292,7 +292,7 @@ func TestIntegerAccumulateLosesLittle(t *testing.T) {
 			if light {
 				most = c.most(float32(math.Inf(1)))
 			}
-			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, most, Ahead{})
+			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, most, i, Ahead{})
 			value := make([]float32, c.dim)
 			for r := range c.rows {
 				weights := c.s[r*c.stride:][:c.keys]
@@ -338,7 +338,7 @@ func TestIntegerAccumulateKeepsSmallWeights(t *testing.T) {
 				}
 				row[rng.IntN(c.keys)] = 1
 			}
-			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, c.most(1), Ahead{})
+			kernels.Accumulate(c.q, c.rows, c.dim, c.s, c.stride, c.alpha, c.tile, nil, c.most(1), rng.IntN(64), Ahead{})
 			want := 1 + float64(small)*float64(c.keys-1)
 			for i, got := range c.q {
 				if !close64(float64(got), want, 4.0/float64(largestWeight(2))) {
@@ -373,12 +373,12 @@ func TestIntegerAccumulateStops(t *testing.T) {
 				}
 				most, want := c.most(inf), slices.Clone(c.q)
 				sums := []integerSums{kernels.light, kernels.heavy}[rng.IntN(2)]
-				done := sums(c.q, rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, Ahead{})
+				done := sums(c.q, rows, c.dim, c.s, c.stride, c.alpha, c.tile, scales, most, 5, Ahead{})
 				if first := key / TileKeys * TileKeys; done > first || scales == nil && done != first {
 					t.Fatalf("%v, case %d: %d keys are done, the weight of key %d does not do", c, i, done, key)
 				}
 				if done > 0 {
-					sums(want, rows, c.dim, c.s, c.stride, c.alpha, Tile{c.tile.Data, c.tile.Off[:done]}, scales, most, Ahead{})
+					sums(want, rows, c.dim, c.s, c.stride, c.alpha, Tile{c.tile.Data, c.tile.Off[:done]}, scales, most, 5, Ahead{})
 				}
 				sameBits(t, fmt.Sprintf("%v: done are %d keys", c, done), c.q, want)
 			}

@@ -58,6 +58,7 @@ type instructions interface {
 	CPUID()
 	DECQ(op.Op)
 	DIVL(op.Op)
+	IMUL3L(op.Op, op.Op, op.Op)
 	IMUL3Q(op.Op, op.Op, op.Op)
 	IMULQ(...op.Op)
 	INCL(op.Op)

@@ -52,7 +52,7 @@ func (g integerAccumulate) largest() float32 { return float32(uint32(1)<<(8*g.di
 
 func (g integerAccumulate) emit() {
 	name := fmt.Sprintf("integerAccumulate%d%sx%d%s", g.digits, g.e.name, g.rows, g.suffix)
-	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, "+aheadArgs+") (left int)",
+	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales *float32, most *float32, tile int, "+aheadArgs+") (left int)",
 		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows, tile by tile, with weights in fixed point, of %d digits. It ends before a tile where these would not do, and yields how many keys are left: see Integer.", g.rows, g.digits))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
 	g.list = g.AllocLocal(8 * tileKeys)
@@ -110,6 +110,7 @@ func (g integerAccumulate) nextTile() {
 	g.ADDQ(imm(4*tileKeys), g.paramMem("p"))
 	g.ADDQ(imm(8*tileKeys), g.paramMem("off"))
 	g.nextScales(tileKeys)
+	g.INCQ(g.paramMem("tile"))
 }
 
 // A pass takes so many channels of a row, or half as many of more rows; and where these would have more

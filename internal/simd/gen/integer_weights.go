@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -14,6 +13,10 @@ func (g integerAccumulate) fixWeights() {
 	masks := g.keyMasks()
 	zero, order := g.zero(), g.vec()
 	g.VMOVDQU32(g.digitOrder(), order)
+	var dither []reg.VecVirtual
+	if g.digits == 2 {
+		dither = g.dither()
+	}
 	p, by := g.param("p"), g.param("stride")
 	g.SHLQ(op.U8(2), by)
 	for r := range g.rows {
@@ -32,15 +35,16 @@ func (g integerAccumulate) fixWeights() {
 		g.JAE(op.LabelRef("declined"))
 		g.MOVL(n, g.down.Offset(8*r+4))
 		g.heaviest(r, x, top)
-		g.digitsOf(r, x, top, order)
+		g.digitsOf(r, x, dither, top, order)
 		if r < g.rows-1 {
 			g.ADDQ(by, p)
 		}
 	}
 }
 
-// digitsOf writes the digits of a row's weights.
-func (g integerAccumulate) digitsOf(r int, x []reg.VecVirtual, top, order reg.VecVirtual) {
+// digitsOf writes the digits of a row's weights. In three digits they are rounded to the nearest; in two
+// up or down by the key's place and tile: as many small ones that are alike go up as keep their sum.
+func (g integerAccumulate) digitsOf(r int, x, dither []reg.VecVirtual, top, order reg.VecVirtual) {
 	g.VPMAXUD(g.broadcast(float32bits(leastWeight)), top, top)
 	up, down := g.vec(), g.XMM()
 	g.VMOVAPS(g.broadcast(float32bits(g.largest())), up)
@@ -53,7 +57,13 @@ func (g integerAccumulate) digitsOf(r int, x []reg.VecVirtual, top, order reg.Ve
 		sum, bias = g.zero(), g.broadcast(uint32(256-g.e.bias)*0x01010101)
 	}
 	for i, x := range x {
-		g.toInteger(i, x, up)
+		if g.digits == 2 {
+			g.VFMADD213PS(dither[i], up, x)
+			g.VCVTTPS2DQ(x, x)
+		} else {
+			g.VMULPS(up, x, x)
+			g.VCVTPS2DQ(x, x)
+		}
 		g.VPSHUFB(order, x, x)
 		g.VMOVDQU32(x, g.weights.Offset(4*tileKeys*r+64*i))
 		if sum != nil {
@@ -66,26 +76,43 @@ func (g integerAccumulate) digitsOf(r int, x []reg.VecVirtual, top, order reg.Ve
 	}
 }
 
-// toInteger makes key i's 16 weights multiples of a part of the largest. In three digits they are
-// rounded to the nearest; in two up or down by the key's place: as many small ones that are alike
-// go up as keep their sum.
-func (g integerAccumulate) toInteger(i int, x, up reg.VecVirtual) {
-	if g.digits > 2 {
-		g.VMULPS(up, x, x)
-		g.VCVTPS2DQ(x, x)
-		return
-	}
-	g.VFMADD213PS(g.dither().Offset(64*i), up, x)
-	g.VCVTTPS2DQ(x, x)
-}
+// The dither of a tile's keys is the numbers (k + ½)/64, k < 64, in an order of which 2ⁿ neighbours from a multiple
+// of 2ⁿ on have one in each 2ⁿth of (0, 1), and which nothing regular follows: k is the key's
+// number with the last bit first, where ditherTree, whose node 1 is the root, has flipped each bit or not by those
+// before it. From tile to tile the golden ratio goes on: of t·ditherTurn, tile t's k are xor the upper six bits,
+// so that a key's place comes by all k; and the next four say where in the order, by fours, its keys begin.
+const (
+	ditherTree uint64 = 0xebb56e285f1c9934
+	ditherTurn uint32 = 0x9e3779b1 // 2³² by the golden ratio
+)
 
-// dither is a number of (0, 1) for each key of a tile: i + ½ turns its six bits around.
-func (g *gen) dither() op.Mem {
+// dither is that of the tile under way.
+func (g integerAccumulate) dither() []reg.VecVirtual {
 	var words []uint32
-	for i := range uint8(tileKeys) {
-		words = append(words, float32bits((float32(bits.Reverse8(i)>>2)+0.5)/tileKeys))
+	for j := range uint64(tileKeys) {
+		k, node := uint64(0), uint64(1)
+		for b := range 6 {
+			bit := j >> (5 - b) & 1
+			k |= (bit ^ ditherTree>>node&1) << b
+			node = 2*node + bit
+		}
+		words = append(words, float32bits(1+(float32(k)+0.5)/tileKeys)) // k is its upper bits of 23
 	}
-	return g.table("dither", words...)
+	order, turn, flip, one := g.GP64(), g.param("tile"), g.GP32(), g.broadcast(float32bits(1))
+	g.IMUL3L(op.U32(ditherTurn), turn.As32(), turn.As32())
+	g.MOVL(turn.As32(), flip)
+	g.SHRL(op.U8(32-23), flip)
+	g.ANDL(op.U32((tileKeys-1)<<(23-6)), flip)
+	g.SHRL(op.U8(32-10-4), turn.As32())
+	g.ANDL(op.U32(tileKeys/4-1)<<4, turn.As32()) // bytes of four words
+	g.LEAQ(g.table("dither", append(words, words...)...), order)
+	flips, x := g.vec(), g.vecs(tileKeys/16)
+	g.VPBROADCASTD(flip, flips)
+	for i, x := range x {
+		g.VPXORD(op.Mem{Base: order, Index: turn, Scale: 1, Disp: 64 * i}, flips, x)
+		g.VSUBPS(one, x, x)
+	}
+	return x
 }
 
 // keyMasks are the masks of a tile's keys.
