@@ -265,6 +265,41 @@ func TestIntegerAccumulateTakesTwoDigits(t *testing.T) {
 	})
 }
 
+// TestIntegerAccumulateCountsTiles: tiles are rounded by their numbers, whether one call takes them or one each, and
+// if three digits are taken of one between them. Full tiles that are alike in all else differ by it.
+func TestIntegerAccumulateCountsTiles(t *testing.T) {
+	eachInteger(t, func(t *testing.T, e Elem, kernels *Integer) {
+		rng := rand.New(rand.NewPCG(47, 48))
+		for i := range 100 {
+			c := randomInteger(t, rng, e)
+			clear(c.alpha)
+			for j := range c.s {
+				c.s[j] = rng.Float32() / 4
+			}
+			if i%2 == 0 && c.keys > TileKeys {
+				for r := range c.rows {
+					c.s[r*c.stride+TileKeys] = 1
+				}
+			}
+			first, most := rng.IntN(1<<26), c.most(0.5)
+			sum := func(step int, number func(tile int) int) []float32 {
+				o, alpha := make([]float32, c.rows*c.dim), c.alpha
+				for done := 0; done < c.keys; done += step {
+					tile := Tile{c.tile.Data, c.tile.Off[done:min(done+step, c.keys)]}
+					kernels.Accumulate(o, c.rows, c.dim, c.s[done:], c.stride, alpha, tile, nil, most, number(done/TileKeys), Ahead{})
+					alpha = slices.Repeat([]float32{1}, c.rows)
+				}
+				return o
+			}
+			counted := sum(TileKeys, func(tile int) int { return first + tile })
+			sameBits(t, fmt.Sprintf("%v: at once", c), sum(c.keys, func(int) int { return first }), counted)
+			if c.keys >= TileKeys && slices.Equal(counted, sum(TileKeys, func(tile int) int { return first + tile + 1 })) {
+				t.Fatalf("%v: tiles from %d on are as those from %d on", c, first, first+1)
+			}
+		}
+	})
+}
+
 // weights makes s weights, as a softmax does, of all sizes.
 func (c *integerCase) weights(rng *rand.Rand) {
 	for r := range c.rows {
