@@ -48,18 +48,11 @@ func (g accumulate) emit() {
 	g.MOVQ(g.param("dim"), left)
 	g.MOVQ(g.param("o"), o)
 	g.MOVQ(imm(0), at)
-	for _, w := range widths {
-		label := fmt.Sprintf("width%d", w)
-		g.Label(label)
-		g.CMPQ(left, imm(w*g.lanes))
-		g.JLT(op.LabelRef(label + "done"))
+	g.eachWidth(widths, g.lanes, left, func(w int) {
 		g.pass(load, zero, w, o, at, ahead, nil)
 		g.ADDQ(imm(4*w*g.lanes), o)
 		g.ADDQ(imm(w*g.vecBytes(g.e)), at)
-		g.SUBQ(imm(w*g.lanes), left)
-		g.JMP(op.LabelRef(label))
-		g.Label(label + "done")
-	}
+	})
 	if !g.tables {
 		g.rest(load, zero, o, left, at, ahead)
 	}

@@ -23,27 +23,21 @@ func averageFile(g *gen) {
 	g.XORQ(at, at)
 	l := g.vec()
 	g.VBROADCASTSD(g.paramMem("l"), l)
-	for _, w := range averageWidths {
-		label := fmt.Sprintf("width%d", w)
-		g.Label(label)
-		g.CMPQ(left, imm(w*half))
-		g.JLT(op.LabelRef(label + "done"))
-		sums := g.averageSums(label, w, at)
+	g.eachWidth(averageWidths, half, left, func(w int) {
+		sums := g.averageSums(w, at)
 		for i, sum := range sums {
 			g.VDIVPD(l, sum, sum)
 			g.storeNarrow(sum, op.Mem{Base: dst, Index: at, Scale: 4, Disp: 4 * half * i})
 		}
 		g.ADDQ(imm(w*half), at)
-		g.SUBQ(imm(w*half), left)
-		g.JMP(op.LabelRef(label))
-		g.Label(label + "done")
-	}
+	})
 	g.VZEROUPPER()
 	g.RET()
 }
 
 // averageSums sums w vectors of all states from element at on.
-func (g *gen) averageSums(label string, w int, at reg.GPVirtual) []reg.VecVirtual {
+func (g *gen) averageSums(w int, at reg.GPVirtual) []reg.VecVirtual {
+	label := fmt.Sprintf("width%d", w)
 	half := g.lanes / 2
 	sums, zero := g.vecs(w), g.zero()
 	for _, sum := range sums {

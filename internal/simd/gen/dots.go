@@ -42,18 +42,11 @@ func (g dots) emit() {
 	g.MOVQ(g.param("dim"), left)
 	g.MOVQ(g.param("o"), o)
 	g.MOVQ(imm(0), at)
-	for _, w := range widths {
-		label := fmt.Sprintf("width%d", w)
-		g.Label(label)
-		g.CMPQ(left, imm(w*dotElems))
-		g.JLT(op.LabelRef(label + "done"))
+	g.eachWidth(widths, dotElems, left, func(w int) {
 		g.pass(w, room, o, at, ahead)
 		g.ADDQ(imm(4*w*dotElems), o)
 		g.ADDQ(imm(2*w*dotElems), at)
-		g.SUBQ(imm(w*dotElems), left)
-		g.JMP(op.LabelRef(label))
-		g.Label(label + "done")
-	}
+	})
 	g.walk.next()
 	ahead.rest()
 	g.VZEROUPPER()

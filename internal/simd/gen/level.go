@@ -247,6 +247,21 @@ func (g *gen) advance(m rows, n int) {
 	}
 }
 
+// eachWidth takes as many elements as left counts in steps of w vectors of lanes elements, of
+// each width in turn while so many are left.
+func (g *gen) eachWidth(widths []int, lanes int, left op.Op, step func(w int)) {
+	for _, w := range widths {
+		label := fmt.Sprintf("width%d", w)
+		g.Label(label)
+		g.CMPQ(left, imm(w*lanes))
+		g.JLT(op.LabelRef(label + "done"))
+		step(w)
+		g.SUBQ(imm(w*lanes), left)
+		g.JMP(op.LabelRef(label))
+		g.Label(label + "done")
+	}
+}
+
 // TEXT begins a function, with its signature and doc comment.
 func (g *gen) TEXT(name, signature, doc string) {
 	g.Function(name)

@@ -38,21 +38,14 @@ func (g quads) emit() {
 	q := g.gen.rows(g.rows, g.param("q"), g.param("dim"))
 	at, left := g.GP64(), g.param("dim")
 	g.XORL(at.As32(), at.As32())
-	for _, w := range g.scoreWidths[g.rows] {
-		label := fmt.Sprintf("width%d", w)
-		g.Label(label)
-		g.CMPQ(left, imm(w*g.lanes))
-		g.JLT(op.LabelRef(label + "done"))
+	g.eachWidth(g.scoreWidths[g.rows], g.lanes, left, func(w int) {
 		if w == g.stepVectors() {
 			ahead.step()
 		}
 		g.chunk(load, w, ptr, at, q, acc)
 		g.advance(q, 4*w*g.lanes)
 		g.ADDQ(imm(w*g.vecBytes(g.e)), at)
-		g.SUBQ(imm(w*g.lanes), left)
-		g.JMP(op.LabelRef(label))
-		g.Label(label + "done")
-	}
+	})
 	if !g.paired {
 		g.TESTQ(left, left)
 		g.JZ(op.LabelRef("reduce"))

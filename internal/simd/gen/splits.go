@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -35,21 +33,14 @@ func (g splits) emit() {
 	k, left := g.param("k"), g.param("dim")
 	g.ADDQ(walk.rel, k)
 	q := g.gen.rows(g.rows, g.param("q"), g.param("dim"))
-	for _, w := range []int{splitVectors, 1} {
-		label := fmt.Sprintf("width%d", w)
-		g.Label(label)
-		g.CMPQ(left, imm(16*w))
-		g.JLT(op.LabelRef(label + "done"))
+	g.eachWidth([]int{splitVectors, 1}, 16, left, func(w int) {
 		for i := range w {
 			g.add(op.Mem{Base: k, Disp: 64 * i}, 64*i, q, lower)
 			g.add(op.Mem{Base: k, Disp: 64*i + 32}, 64*i+32, q, upper)
 		}
 		g.advance(q, 64*w)
 		g.ADDQ(imm(64*w), k)
-		g.SUBQ(imm(16*w), left)
-		g.JMP(op.LabelRef(label))
-		g.Label(label + "done")
-	}
+	})
 	g.TESTQ(left, left)
 	g.JZ(op.LabelRef("reduce"))
 	g.rest(k, left, q, lower, upper)
