@@ -26,8 +26,6 @@ func (f accumulateKernel) run(o *float32, dim int, p *float32, stride int, alpha
 // inStretches says that kernels take one tile.
 const inStretches = false
 
-func takesHeads(Elem) bool { return false }
-
 func scoresFor(e Elem) HeadsScoresFunc {
 	if useNEON {
 		return scoresBy(e, &scoresNEON[e], &sizes124, limitsNEON)
@@ -41,18 +39,6 @@ func accumulateFor(e Elem) HeadsAccumulateFunc {
 	}
 	return accumulatePlain(e)
 }
-
-func pairScoresFor(Elem) HeadsScoresFunc { return nil }
-
-func accumulateRoundedFor(Elem) HeadsAccumulateFunc { return nil }
-
-func roundWeights(p []float32, stride, rows, keys int, l, alpha []float32) {
-	roundWeightsGeneric(p, stride, rows, keys, l, alpha)
-}
-
-func asIntegers(Elem) bool { return false }
-
-func integerFor(Elem) *Integer { return nil }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
 	if rows == 0 || keys == 0 || !useNEON {
@@ -77,8 +63,6 @@ func dequantise(b Block, dst []float32, src []byte) {
 	dequantiseNEON[b](&dst[0], &src[0], blocks)
 }
 
-func narrow(dst []byte, e Elem, src []float32) { narrowGeneric(dst, e, src) }
-
 func dotFor(b Block) DotFunc {
 	switch {
 	case useNEON && dotNEON[b] != nil:
@@ -88,8 +72,6 @@ func dotFor(b Block) DotFunc {
 	}
 	return dotPlain(b)
 }
-
-func rowsFor(Elem) RowsFunc { return nil }
 
 func scaleScores(s []float32, stride, rows int, x []float32) {
 	keys := len(x)
@@ -118,19 +100,3 @@ func readSum(data []byte) uint32 {
 	}
 	return readNEON(&data[0], n) ^ readSumGeneric(data[n:])
 }
-
-func divide(dst, a []float32, l float32) (finite bool) { return divideGeneric(dst, a, l) }
-
-// There are no kernels for x in fixed point here.
-func fixes() bool { return false }
-
-func fix(form, []byte, []float32) bool { return false }
-
-func average(dst []float32, weight []float64, o [][]float32, l float64) {
-	averageGeneric(dst, weight, o, l, 0)
-}
-
-// fetch does nothing here: it is a hint.
-func fetch([]float32, []int) {}
-
-func gate(h, g, a, u []float32) { gateGeneric(h, g, a, u) }
