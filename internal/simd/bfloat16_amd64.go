@@ -45,7 +45,7 @@ func accumulateRoundedFor(e Elem) HeadsAccumulateFunc {
 	if !useDots || e != BF16 {
 		return nil
 	}
-	return accumulateOfWhole(dotRow, accumulateBy(e, ofFew(&accumulateDots[e], &accumulateAVX512[e]), &sizesAVX512, limits{}), accumulateFor(e))
+	return accumulateOfWhole(dotRow, accumulateBy(e, over(&accumulateDots[e], &accumulateAVX512[e]), &sizesAVX512, limits{}), accumulateFor(e))
 }
 
 // dotRow is what rows are multiples of for kernels that multiply two keys at a time.

@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -61,7 +62,7 @@ func scoresFor(e Elem) HeadsScoresFunc {
 	case useAVX512 && inHalves && (e == F16 || e == BF16):
 		return scoresBy(e, &scoresHalves[e], &sizesHalves, limitsAVX2[e])
 	case useAVX512 && inHalves && e == F32:
-		return scoresBy(e, splitScores(e), &sizesAVX512, limitsAVX512[e])
+		return scoresBy(e, over(&scoresSplits[e], &scoresAVX512[e]), &sizesAVX512, limitsAVX512[e])
 	case useVNNI && scoresVNNI[e][1] != nil:
 		return scoresOfWhole(scoresBy(e, &scoresVNNI[e], &sizesVNNI, limits{}), scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
@@ -76,7 +77,7 @@ func accumulateFor(e Elem) HeadsAccumulateFunc {
 	switch {
 	case useAVX512 && inHalves && e == F32:
 		rest := accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
-		return accumulateOfWhole(turnRow, accumulateBy(e, ofFew(&accumulateTurns[e], &accumulateAVX512[e]), &sizesTurns, limitsAVX512[e]), rest)
+		return accumulateOfWhole(turnRow, accumulateBy(e, over(&accumulateTurns[e], &accumulateAVX512[e]), &sizesTurns, limitsAVX512[e]), rest)
 	case useVNNI && accumulateVNNI[e][1] != nil:
 		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
@@ -94,22 +95,10 @@ var sizesAVX512 = sizes{0, 1, 2, 3, 4, 5, 6, 7, 8}
 // One that is left reads a tile again, from the second cache.
 var sizesTurns = sizes{0, 1, 2, 3, 4, 4, 6, 6, 8}
 
-// splitScores is kernels with vectors of 256 bits for as many rows as there are, and others
-// for more.
-func splitScores(e Elem) *blocks[scoresKernel] {
-	kernels := scoresAVX512[e]
-	for n, k := range scoresSplits[e] {
-		if k != nil {
-			kernels[n] = k
-		}
-	}
-	return &kernels
-}
-
-// ofFew is kernels of several rows, and others of few.
-func ofFew(several, few *blocks[accumulateKernel]) *blocks[accumulateKernel] {
-	kernels := *few
-	for n, k := range several {
+// over is the kernels of one level where it has them, and else those of another.
+func over[K scoresKernel | accumulateKernel](first, other *blocks[K]) *blocks[K] {
+	kernels := *other
+	for n, k := range first {
 		if k != nil {
 			kernels[n] = k
 		}
@@ -225,6 +214,23 @@ func dotFixed(b Block, kernel fixedKernel, float DotFunc) DotFunc {
 			}
 		}
 	}
+}
+
+// restRows is how many rows meet the rest of an x at a time.
+const restRows = 256
+
+var restSums = sync.Pool{New: func() any { return new([restRows]float32) }}
+
+// addRest adds the products of rows of so many blocks, size bytes each, with the rest of an x.
+func addRest(kernel fixedKernel, y []float32, data []byte, size int, rest []byte, blocks int) {
+	room := restSums.Get().(*[restRows]float32)
+	for len(y) > 0 {
+		sums := room[:min(restRows, len(y))]
+		kernel(&sums[0], len(sums), &data[0], &rest[0], blocks)
+		Add(y[:len(sums)], sums)
+		y, data = y[len(sums):], data[len(sums)*size:]
+	}
+	restSums.Put(room)
 }
 
 func dotFor(b Block) DotFunc {

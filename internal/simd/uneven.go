@@ -1,9 +1,6 @@
 package simd
 
-import (
-	"math"
-	"sync"
-)
+import "math"
 
 // An x of which a few elements dwarf the rest loses in fixed point more than others do: what stands beside an outlier
 // shares its unit. Such an x is taken twice, as a rounded one and as what rounding has left: its elements are then off
@@ -43,13 +40,17 @@ const (
 // inLane is the place in a block of element i of a lane.
 func inLane(lane, i int) int { return lane*4 + i%4 + i/4*(BlockElements/2) }
 
-// unitOf is the unit of a lane of a block: a 32639th of its largest element, rounded up to 22 bits.
-func unitOf(block []float32, lane int) float32 {
-	top := float32(0)
+// largestOf is the largest magnitude of a lane of a block.
+func largestOf(block []float32, lane int) (top float32) {
 	for i := range laneElements {
 		top = max(top, magnitude(block[inLane(lane, i)]))
 	}
-	unit := max(top*float32(1.0/mostOfUnit), 0x1p-126)
+	return top
+}
+
+// unitOf is the unit of a lane of a block: a 32639th of its largest element, rounded up to 22 bits.
+func unitOf(block []float32, lane int) float32 {
+	unit := max(largestOf(block, lane)*float32(1.0/mostOfUnit), 0x1p-126)
 	return math.Float32frombits((math.Float32bits(unit) + 3) &^ 3)
 }
 
@@ -67,20 +68,4 @@ func leave(rest, x []float32) {
 			}
 		}
 	}
-}
-
-// restRows is how many rows meet the rest of an x at a time.
-const restRows = 256
-
-var restSums = sync.Pool{New: func() any { return new([restRows]float32) }}
-
-// addRest adds the products of rows of so many blocks, size bytes each, with the rest of an x.
-func addRest(kernel func(y *float32, rows int, row, x *byte, blocks int), y []float32, data []byte, size int, rest []byte, blocks int) {
-	room := restSums.Get().(*[restRows]float32)
-	for ; len(y) > 0; y, data = y[min(restRows, len(y)):], data[min(restRows, len(y))*size:] {
-		sums := room[:min(restRows, len(y))]
-		kernel(&sums[0], len(sums), &data[0], &rest[0], blocks)
-		Add(y[:len(sums)], sums)
-	}
-	restSums.Put(room)
 }

@@ -42,14 +42,6 @@ func float64s(x []float32) []float64 {
 	return y
 }
 
-// largestOf is the largest magnitude of a lane.
-func largestOf(x []float32, lane int) (top float32) {
-	for i := range laneElements {
-		top = max(top, magnitude(x[inLane(lane, i)]))
-	}
-	return top
-}
-
 // TestFixedPointLosesLittle: an element is off by a 64000th of the largest of its eight at most, and the largest stays
 // in range, whatever its bits.
 func TestFixedPointLosesLittle(t *testing.T) {
