@@ -110,7 +110,7 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 	for _, im := range list[1:] {
 		names = append(names, im.Name)
 		row := im.Row(c.Name, 2, eng.Info())
-		if !(row.Seconds > 0) || row.Min > row.Seconds || row.Rate != float64(row.KVBytes)/row.Seconds || row.Share != row.Rate/row.Ceiling {
+		if !(row.Seconds > 0) || row.Min > row.Seconds || row.Rate != float64(row.KVBytes)/row.Seconds || math.Abs(row.Share*row.Ceiling/row.Rate-1) > 1e-12 {
 			t.Errorf("%s, %s: %+v", c.Name, im.Name, row)
 		}
 		if row.Keys != im.Case.Keys() || im.Slow && row.Keys > c.Keys() {

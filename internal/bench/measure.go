@@ -123,6 +123,17 @@ func (im *Impl) times() float64 {
 	return Median(all)
 }
 
+// shareOf is how much of its floor's pace a way has that does so much work in each of its rounds: the median of
+// rounds, each held against the pace just before it. A machine that changes its pace between rounds changes
+// both; medians of each alone may come from different hours of it.
+func shareOf(work float64, seconds, pace []float64) float64 {
+	all := make([]float64, len(seconds))
+	for i := range all {
+		all[i] = work / (seconds[i] * pace[i])
+	}
+	return Median(all)
+}
+
 // Median of a list that is not empty.
 func Median(x []float64) float64 {
 	sorted := slices.Sorted(slices.Values(x))

@@ -42,7 +42,7 @@ func (s *ModelSteps) Row(threads int, info backend.Info) Row {
 		Batch: 1, QHeads: s.QHeads, KVHeads: s.KVHeads, KeyDim: s.Dim, ValueDim: s.Dim, Len: s.Context, Keys: s.Context, QLen: 1,
 		KVDType: s.KVDType, Threads: threads, Splits: s.Splits,
 		Rounds: len(s.Seconds), Seconds: seconds, Min: slices.Min(s.Seconds), KVBytes: s.KVBytes,
-		Rate: rate, Ceiling: ceiling, Spread: slices.Max(s.Ceiling)/ceiling - 1, Share: rate / ceiling,
+		Rate: rate, Ceiling: ceiling, Spread: slices.Max(s.Ceiling)/ceiling - 1, Share: shareOf(float64(s.WeightBytes+s.KVBytes), s.Seconds, s.Ceiling),
 		Device: info.Device, Model: s.Model, WeightBytes: s.WeightBytes, TokenRate: 1 / seconds,
 	}
 }

@@ -34,7 +34,7 @@ func (p *Prompt) Row(threads int, info backend.Info) Row {
 	if len(p.Peak) > 0 {
 		r.Peak = Median(p.Peak)
 		r.Spread = slices.Max(p.Peak)/r.Peak - 1
-		r.Share = r.Floor() / seconds
+		r.Share = shareOf(float64(p.MultiplyAdds), p.Seconds, p.Peak)
 	}
 	return r
 }

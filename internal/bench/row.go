@@ -40,7 +40,7 @@ type Row struct {
 	Rate     float64 `json:"bytes_per_second"`
 	Ceiling  float64 `json:"ceiling_bytes_per_second"` // of a bare read just before, each round
 	Spread   float64 `json:"ceiling_spread"`           // how far its fastest round lay above the median
-	Share    float64 `json:"share"`
+	Share    float64 `json:"share"`                    // of the bare read just before: median over rounds
 	GPUs     int     `json:"gpus"`
 	Device   string  `json:"device"`
 	Commit   string  `json:"commit"`
@@ -86,7 +86,7 @@ func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 		Len: slices.Max(c.Lens), Keys: c.Keys(), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
 		Threads: threads, Splits: im.Splits,
 		Rounds: len(im.seconds), Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
-		Rate: rate, Ceiling: ceiling, Spread: slices.Max(im.ceiling)/ceiling - 1, Share: rate / ceiling,
+		Rate: rate, Ceiling: ceiling, Spread: slices.Max(im.ceiling)/ceiling - 1, Share: shareOf(float64(im.bytes), im.seconds, im.ceiling),
 		Device: info.Device, Note: im.Note,
 	}
 	if row.Times = im.times(); row.Times > 0 {
