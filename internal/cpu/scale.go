@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/flashdec/flashdec/internal/simd"
@@ -93,6 +94,10 @@ func (c *stream) scaleWeights(p []float32, first, rows, keys int, scales []float
 		}
 		p := p[r*c.job.stride():]
 		switch {
+		case unit == lower:
+			for i := range end - r {
+				lowerWeights(p[i*c.job.stride():][:keys], scales)
+			}
 		case len(scales) > 0:
 			simd.ScaleWeights(p, c.job.stride(), end-r, scales, unit)
 		case unit != 1: // a weight that was not −0 does not become so
@@ -101,6 +106,28 @@ func (c *stream) scaleWeights(p []float32, first, rows, keys int, scales []float
 			}
 		}
 		r = end
+	}
+}
+
+// lowerWeights multiplies weights with the scales of their keys' values, if those have any, and with lower. What
+// was not zero does not become so: an infinite value would be NaN by it, where its product is infinite.
+func lowerWeights(p, scales []float32) {
+	for j, w := range p {
+		if math.Float32bits(w) == simd.NegZero {
+			continue // its key is hidden
+		}
+		scale := float32(1)
+		if len(scales) > 0 {
+			scale = scales[j]
+		}
+		switch x := w * (scale * lower); {
+		case x != 0:
+			p[j] = x
+		case w != 0 && scale != 0:
+			p[j] = float32(math.Copysign(math.SmallestNonzeroFloat32, float64(scale)))
+		default:
+			p[j] = 0 // not −0
+		}
 	}
 }
 
