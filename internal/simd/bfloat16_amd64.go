@@ -12,12 +12,16 @@ func pairScoresFor(e Elem) HeadsScoresFunc {
 		return nil
 	}
 	f := scoresBy(e, &scoresPairs[e], &sizesHalves, limits{})
+	one := scoresBy(e, over(&scoresOrdered[e], &scoresPairs[e]), &sizesHalves, limits{})
 	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
-		if heads != nil || rows <= pairRows {
+		switch {
+		case rows <= pairRows:
+			one(s, stride, q, rows, dim/2, k, heads, ahead)
+		case heads != nil:
 			f(s, stride, q, rows, dim/2, k, heads, ahead)
-			return
+		default:
+			f.sharing(s, stride, q, rows, dim/2, k, ahead)
 		}
-		f.sharing(s, stride, q, rows, dim/2, k, ahead)
 	}
 }
 

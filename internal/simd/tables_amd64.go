@@ -92,3 +92,7 @@ var accumulateDots = [NumElems]blocks[accumulateKernel]{
 var scoresPairs = [NumElems]blocks[scoresKernel]{
 	BF16: {1: scoresBF16x1Pairs, 2: scoresBF16x2Pairs, 3: scoresBF16x3Pairs, 4: scoresBF16x4Pairs},
 }
+
+var scoresOrdered = [NumElems]blocks[scoresKernel]{
+	BF16: {3: scoresBF16x3Ordered, 4: scoresBF16x4Ordered},
+}

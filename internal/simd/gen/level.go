@@ -78,6 +78,11 @@ var (
 		name: "pairs", suffix: "Pairs", lanes: 8, types: []string{"BF16"}, blocks: []int{1, 2, 3, 4}, quads: true, paired: true,
 		scoreWidths: map[int][]int{1: {8, 1}, 2: {4, 1}, 3: {4, 1}, 4: {4, 1}},
 	}
+	// ordered is the same for rows that one kernel takes, which wait for memory: two keys, one read after the other.
+	ordered = level{
+		name: "ordered", suffix: "Ordered", lanes: 8, types: []string{"BF16"}, blocks: []int{3, 4}, paired: true,
+		scoreWidths: map[int][]int{3: {8, 1}, 4: {8, 1}},
+	}
 	// splitwise is for scores of several rows and keys of 32 bits on processors that do 512
 	// bits in two halves.
 	splitwise = level{

@@ -61,8 +61,10 @@ func run(dir string) error {
 	if err := writeAll(dir, &dotwise, map[string]func(*gen){"accumulate": dotsFile, "round": roundFile}); err != nil {
 		return err
 	}
-	if err := write(dir, "scores", &pairwise, scoresFile); err != nil {
-		return err
+	for _, l := range []*level{&pairwise, &ordered} {
+		if err := write(dir, "scores", l, scoresFile); err != nil {
+			return err
+		}
 	}
 	return writeTables(dir, levels)
 }

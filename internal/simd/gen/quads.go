@@ -179,7 +179,7 @@ func (g quads) eachRow(pairs []reg.VecVirtual, row, by reg.GPVirtual, store func
 }
 
 // multiplyAdd is acc += x·y.
-func (g quads) multiplyAdd(y, x, acc reg.VecVirtual) {
+func (g scores) multiplyAdd(y, x, acc reg.VecVirtual) {
 	if g.paired {
 		g.dot(y, x, acc)
 		return

@@ -29,7 +29,7 @@ func (g scores) reduce(acc []reg.VecVirtual) reg.VecVirtual {
 			g.VSHUFF32X4(op.U8(0x88), b, a, lo)
 			g.VSHUFF32X4(op.U8(0xdd), b, a, hi)
 		})
-	} else if g.quads {
+	} else if g.quads || g.paired { // of 32 registers, where VPERM2F128 knows 16
 		v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
 			g.VSHUFF32X4(op.U8(0), b, a, lo)
 			g.VSHUFF32X4(op.U8(3), b, a, hi)

@@ -85,7 +85,7 @@ func (g scores) emit() {
 	g.TESTQ(left, left)
 	g.JZ(op.LabelRef("reduce"))
 	switch {
-	case g.tables: // nothing is left
+	case g.tables, g.paired: // nothing is left
 	case g.lanes == 16:
 		g.restMasked(load, left, acc, ptr, q)
 	default:
@@ -145,7 +145,7 @@ func (g scores) pointers(walk *offsets, j reg.GPVirtual) []reg.GPVirtual {
 // query's vector, loaded once, meets both; else it is loaded for each, which keeps
 // memory in order for longer.
 func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []reg.VecVirtual) {
-	if g.lanes == 8 && g.rows < 4 {
+	if g.lanes == 8 && g.rows < 4 && !g.paired {
 		for c, p := range ptr {
 			for i := range w {
 				x := g.vec()
@@ -172,7 +172,7 @@ func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []re
 			y := g.vec()
 			g.VMOVUPS(disp(q.at(r), 4*g.lanes*i), y)
 			for c := range ptr {
-				g.VFMADD231PS(y, x[c][i], acc[r*blockKeys+c])
+				g.multiplyAdd(y, x[c][i], acc[r*blockKeys+c])
 			}
 		}
 	}

@@ -25,6 +25,7 @@ func writeTables(dir string, levels []*level) error {
 	table(&b, &turnwise, "accumulate", "accumulateKernel")
 	table(&b, &dotwise, "accumulate", "accumulateKernel")
 	table(&b, &pairwise, "scores", "scoresKernel")
+	table(&b, &ordered, "scores", "scoresKernel")
 	text, err := format.Source(b.Bytes())
 	if err != nil {
 		return err
