@@ -125,8 +125,12 @@ func (im *Impl) times() float64 {
 
 // shareOf is how much of its floor's pace a way has that does so much work in each of its rounds: the median of
 // rounds, each held against the pace just before it. A machine that changes its pace between rounds changes
-// both; medians of each alone may come from different hours of it.
+// both; medians of each alone may come from different hours of it. They are all there is where the pace was
+// not taken round by round.
 func shareOf(work float64, seconds, pace []float64) float64 {
+	if len(pace) != len(seconds) {
+		return work / (Median(seconds) * Median(pace))
+	}
 	all := make([]float64, len(seconds))
 	for i := range all {
 		all[i] = work / (seconds[i] * pace[i])

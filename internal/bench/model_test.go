@@ -40,6 +40,10 @@ func TestModelRow(t *testing.T) {
 	if r.Suite != bench.ModelSuite || r.Model != "abacus" || r.Impl != "unsplit" || r.Device != "beads" || r.KVDType != "f16" {
 		t.Errorf("the row does not say what was measured: %+v", r)
 	}
+	s.Ceiling = []float64{5000, 20000}
+	if r := s.Row(2, backend.Info{}); r.Share != 0.32 {
+		t.Errorf("a share of %v of reads that are not one a round, want 4000 of 12500", r.Share)
+	}
 	s.WeightBytes++
 	if changes := bench.Compare([]bench.Row{r}, []bench.Row{s.Row(2, backend.Info{Name: "cpu", Device: "beads"})}); len(changes) != 0 {
 		t.Errorf("steps of other bytes are compared: %+v", changes)
