@@ -35,8 +35,8 @@ type Info struct {
 	// value; 0 is any.
 	SaturatingElements int
 	// RoundedGroup is the least group size with which it rounds the weights of values in
-	// bfloat16 to bfloat16; 0 is none.
-	RoundedGroup int
+	// bfloat16 to bfloat16, and RoundedGroup8 that for values in 8-bit floats; 0 is none.
+	RoundedGroup, RoundedGroup8 int
 	// Traces says that it fills Launch.Trace.
 	Traces bool
 }
@@ -44,7 +44,14 @@ type Info struct {
 // RoundsWeights reports whether the weights of values of a type are rounded to bfloat16 in
 // groups of a size, and averages are further off for it: see [attn.Limits.RoundedWeights].
 func (i Info) RoundsWeights(v kv.DType, group int) bool {
-	return v == kv.BF16 && i.RoundedGroup > 0 && group >= i.RoundedGroup
+	least := 0
+	switch v {
+	case kv.BF16:
+		least = i.RoundedGroup
+	case kv.F8E4M3, kv.F8E5M2:
+		least = i.RoundedGroup8
+	}
+	return least > 0 && group >= least
 }
 
 // Backend computes decode attention. Its methods may be called from several

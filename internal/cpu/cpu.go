@@ -75,7 +75,7 @@ func (b *Backend) Info() backend.Info {
 		HeadTile:  sideBySide,
 		Traces:    true,
 
-		RoundedGroup: b.lib.roundedGroup(),
+		RoundedGroup: b.lib.roundedGroup(simd.BF16), RoundedGroup8: b.lib.roundedGroup(simd.E4M3),
 	}
 }
 

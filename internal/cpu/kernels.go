@@ -47,13 +47,13 @@ func newLibrary() *library {
 	return lib
 }
 
-// roundedGroup is the least group of which weights are rounded, of values in bfloat16; 0 where
+// roundedGroup is the least group of which weights are rounded, of values of type e; 0 where
 // the level rounds none.
-func (lib *library) roundedGroup() int {
-	if lib.rounded[simd.BF16].accumulate == nil {
+func (lib *library) roundedGroup(e simd.Elem) int {
+	if lib.rounded[e].accumulate == nil {
 		return 0
 	}
-	return simd.RoundedRows
+	return simd.RoundedRows(e)
 }
 
 // kernels are the tile kernels of a launch.
@@ -84,7 +84,7 @@ func (lib *library) kernels(view *kv.View, group int) (kernels, error) {
 	if group >= simd.PairedRows && view.K.Scales.Kind == kv.NoScales && view.K.Dim%simd.PairRow == 0 {
 		ks.pairs = lib.pairs[k]
 	}
-	if group >= simd.RoundedRows {
+	if group >= simd.RoundedRows(v) {
 		ks.rounded = lib.rounded[v]
 	}
 	if f := lib.integers[k]; f.Takes(view.K.Dim) {

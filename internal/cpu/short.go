@@ -1,11 +1,15 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/flashdec/flashdec/kv"
+)
 
 // Kernels that multiply bfloat16 as such want queries, and weights, that it holds. Queries
 // that it does not hold take others. Weights are rounded, in groups that gain by it, and
-// averages are over what they were rounded to, so that they are averages still; l, which the
-// LSE and merges are made of, is of the weights as they were.
+// averages are over what they were rounded to, so that they are averages still, unless tokens'
+// scales are part of them; l, which the LSE and merges are made of, is of the weights as they were.
 //
 // Those kernels take numbers below 2⁻¹²⁶ for zeros, and scores get their scale late. A chunk
 // in which that may show is summed again by kernels that know all numbers.
@@ -29,6 +33,14 @@ func (c *stream) doubtful() bool {
 
 // rounds says that weights are rounded.
 func (c *stream) rounds() bool { return c.job.kernels.rounded.accumulate != nil && !c.plain }
+
+// averaged is what row r's sums are divided by.
+func (c *stream) averaged(r int) float32 {
+	if c.rounds() && c.job.launch.KV.V.Scales.Kind != kv.TokenScale {
+		return c.rounded[r]
+	}
+	return c.l[r]
+}
 
 // sums are the kernels that add up weighted values.
 func (c *stream) sums() *sums {

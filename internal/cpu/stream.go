@@ -102,9 +102,7 @@ func (c *stream) states(dst *states, i int) (overflowed, sank bool) {
 			continue // no key: an empty state's o is never read
 		}
 		o := dst.o[(i+r)*dim:][:dim]
-		if c.rounds() {
-			l = c.rounded[r]
-		}
+		l = c.averaged(r)
 		finished := simd.Divide(o, c.o[r*dim:][:dim], l)
 		if x := c.toValues(r); x != 1 {
 			multiply(o, x)

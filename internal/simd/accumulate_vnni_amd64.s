@@ -7,9 +7,9 @@
 // func accumulateE4M3x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -183,11 +183,11 @@ ahead3row:
 ahead3done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z12
-	VPERMB          (DX), Z0, Z14
+	VPERMB          (DX), Z2, Z14
 	VMOVDQA64       Z14, Z13
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z13
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z13
 	VMOVDQA64       Z14, Z15
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z15
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z15
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z14, Z15
 	VPUNPCKLBW      Z15, Z13, Z14
 	VPUNPCKHBW      Z15, Z13, Z16
@@ -199,11 +199,11 @@ ahead3done:
 	VFMADD231PS     Z12, Z14, Z5
 	VFMADD231PS     Z12, Z15, Z6
 	VFMADD231PS     Z12, Z16, Z7
-	VPERMB          64(DX), Z0, Z14
+	VPERMB          64(DX), Z2, Z14
 	VMOVDQA64       Z14, Z13
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z13
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z13
 	VMOVDQA64       Z14, Z15
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z15
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z15
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z14, Z15
 	VPUNPCKLBW      Z15, Z13, Z14
 	VPUNPCKHBW      Z15, Z13, Z16
@@ -380,11 +380,11 @@ ahead8row:
 ahead8done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z8
-	VPERMB          (DX), Z0, Z10
+	VPERMB          (DX), Z2, Z10
 	VMOVDQA64       Z10, Z9
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z9
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z9
 	VMOVDQA64       Z10, Z11
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z11
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z11
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z10, Z11
 	VPUNPCKLBW      Z11, Z9, Z10
 	VPUNPCKHBW      Z11, Z9, Z12
@@ -701,9 +701,9 @@ GLOBL onesVNNI<>(SB), RODATA|NOPTR, $64
 // func accumulateE4M3x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -894,11 +894,11 @@ ahead14row:
 ahead14done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z20
-	VPERMB           (DI), Z0, Z22
+	VPERMB           (DI), Z2, Z22
 	VMOVDQA64        Z22, Z21
-	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z1, Z21
+	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z0, Z21
 	VMOVDQA64        Z22, Z23
-	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z2, Z23
+	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z1, Z23
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z22, Z23
 	VPUNPCKLBW       Z23, Z21, Z22
 	VPUNPCKHBW       Z23, Z21, Z24
@@ -914,11 +914,11 @@ ahead14done:
 	VFMADD231PS.BCST (AX)(CX*1), Z23, Z14
 	VFMADD231PS      Z20, Z24, Z7
 	VFMADD231PS.BCST (AX)(CX*1), Z24, Z15
-	VPERMB           64(DI), Z0, Z22
+	VPERMB           64(DI), Z2, Z22
 	VMOVDQA64        Z22, Z21
-	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z1, Z21
+	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z0, Z21
 	VMOVDQA64        Z22, Z23
-	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z2, Z23
+	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z1, Z23
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z22, Z23
 	VPUNPCKLBW       Z23, Z21, Z22
 	VPUNPCKHBW       Z23, Z21, Z24
@@ -1144,11 +1144,11 @@ ahead19row:
 ahead19done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z12
-	VPERMB           (DI), Z0, Z14
+	VPERMB           (DI), Z2, Z14
 	VMOVDQA64        Z14, Z13
-	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z1, Z13
+	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z0, Z13
 	VMOVDQA64        Z14, Z15
-	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z2, Z15
+	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z1, Z15
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z14, Z15
 	VPUNPCKLBW       Z15, Z13, Z14
 	VPUNPCKHBW       Z15, Z13, Z16
@@ -1375,9 +1375,9 @@ ahead22done:
 // func accumulateE4M3x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -1563,11 +1563,11 @@ ahead25done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z16
 	VBROADCASTSS     (AX)(CX*2), Z17
-	VPERMB           (R8), Z0, Z19
+	VPERMB           (R8), Z2, Z19
 	VMOVDQA64        Z19, Z18
-	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z1, Z18
+	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z0, Z18
 	VMOVDQA64        Z19, Z20
-	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z2, Z20
+	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z1, Z20
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z19, Z20
 	VPUNPCKLBW       Z20, Z18, Z19
 	VPUNPCKHBW       Z20, Z18, Z21
@@ -1819,9 +1819,9 @@ ahead28done:
 // func accumulateE4M3x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -2016,11 +2016,11 @@ ahead31done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z20
 	VBROADCASTSS     (AX)(CX*2), Z21
-	VPERMB           (R8), Z0, Z23
+	VPERMB           (R8), Z2, Z23
 	VMOVDQA64        Z23, Z22
-	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z1, Z22
+	VPERMI2B         E4M3Lower64VNNI<>+0(SB), Z0, Z22
 	VMOVDQA64        Z23, Z24
-	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z2, Z24
+	VPERMI2B         E4M3Upper64VNNI<>+0(SB), Z1, Z24
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z23, Z24
 	VPUNPCKLBW       Z24, Z22, Z23
 	VPUNPCKHBW       Z24, Z22, Z25
@@ -2296,9 +2296,9 @@ ahead34done:
 // func accumulateE5M2x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -2472,11 +2472,11 @@ ahead37row:
 ahead37done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z12
-	VPERMB          (DX), Z0, Z14
+	VPERMB          (DX), Z2, Z14
 	VMOVDQA64       Z14, Z13
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z13
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z13
 	VMOVDQA64       Z14, Z15
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z15
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z15
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z14, Z15
 	VPUNPCKLBW      Z15, Z13, Z14
 	VPUNPCKHBW      Z15, Z13, Z16
@@ -2488,11 +2488,11 @@ ahead37done:
 	VFMADD231PS     Z12, Z14, Z5
 	VFMADD231PS     Z12, Z15, Z6
 	VFMADD231PS     Z12, Z16, Z7
-	VPERMB          64(DX), Z0, Z14
+	VPERMB          64(DX), Z2, Z14
 	VMOVDQA64       Z14, Z13
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z13
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z13
 	VMOVDQA64       Z14, Z15
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z15
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z15
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z14, Z15
 	VPUNPCKLBW      Z15, Z13, Z14
 	VPUNPCKHBW      Z15, Z13, Z16
@@ -2669,11 +2669,11 @@ ahead42row:
 ahead42done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z8
-	VPERMB          (DX), Z0, Z10
+	VPERMB          (DX), Z2, Z10
 	VMOVDQA64       Z10, Z9
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z9
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z9
 	VMOVDQA64       Z10, Z11
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z11
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z11
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z10, Z11
 	VPUNPCKLBW      Z11, Z9, Z10
 	VPUNPCKHBW      Z11, Z9, Z12
@@ -2948,9 +2948,9 @@ GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 // func accumulateE5M2x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -3141,11 +3141,11 @@ ahead48row:
 ahead48done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z20
-	VPERMB           (DI), Z0, Z22
+	VPERMB           (DI), Z2, Z22
 	VMOVDQA64        Z22, Z21
-	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z1, Z21
+	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z0, Z21
 	VMOVDQA64        Z22, Z23
-	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z2, Z23
+	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z1, Z23
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z22, Z23
 	VPUNPCKLBW       Z23, Z21, Z22
 	VPUNPCKHBW       Z23, Z21, Z24
@@ -3161,11 +3161,11 @@ ahead48done:
 	VFMADD231PS.BCST (AX)(CX*1), Z23, Z14
 	VFMADD231PS      Z20, Z24, Z7
 	VFMADD231PS.BCST (AX)(CX*1), Z24, Z15
-	VPERMB           64(DI), Z0, Z22
+	VPERMB           64(DI), Z2, Z22
 	VMOVDQA64        Z22, Z21
-	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z1, Z21
+	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z0, Z21
 	VMOVDQA64        Z22, Z23
-	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z2, Z23
+	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z1, Z23
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z22, Z23
 	VPUNPCKLBW       Z23, Z21, Z22
 	VPUNPCKHBW       Z23, Z21, Z24
@@ -3391,11 +3391,11 @@ ahead53row:
 ahead53done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z12
-	VPERMB           (DI), Z0, Z14
+	VPERMB           (DI), Z2, Z14
 	VMOVDQA64        Z14, Z13
-	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z1, Z13
+	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z0, Z13
 	VMOVDQA64        Z14, Z15
-	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z2, Z15
+	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z1, Z15
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z14, Z15
 	VPUNPCKLBW       Z15, Z13, Z14
 	VPUNPCKHBW       Z15, Z13, Z16
@@ -3622,9 +3622,9 @@ ahead56done:
 // func accumulateE5M2x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -3810,11 +3810,11 @@ ahead59done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z16
 	VBROADCASTSS     (AX)(CX*2), Z17
-	VPERMB           (R8), Z0, Z19
+	VPERMB           (R8), Z2, Z19
 	VMOVDQA64        Z19, Z18
-	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z1, Z18
+	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z0, Z18
 	VMOVDQA64        Z19, Z20
-	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z2, Z20
+	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z1, Z20
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z19, Z20
 	VPUNPCKLBW       Z20, Z18, Z19
 	VPUNPCKHBW       Z20, Z18, Z21
@@ -4066,9 +4066,9 @@ ahead62done:
 // func accumulateE5M2x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $80-104
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -4263,11 +4263,11 @@ ahead65done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z20
 	VBROADCASTSS     (AX)(CX*2), Z21
-	VPERMB           (R8), Z0, Z23
+	VPERMB           (R8), Z2, Z23
 	VMOVDQA64        Z23, Z22
-	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z1, Z22
+	VPERMI2B         E5M2Lower64VNNI<>+0(SB), Z0, Z22
 	VMOVDQA64        Z23, Z24
-	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z2, Z24
+	VPERMI2B         E5M2Upper64VNNI<>+0(SB), Z1, Z24
 	VPTERNLOGD.BCST  $0xf8, signsVNNI<>+0(SB), Z23, Z24
 	VPUNPCKLBW       Z24, Z22, Z23
 	VPUNPCKHBW       Z24, Z22, Z25

@@ -123,7 +123,7 @@ func tileSteps(e Elem, q []float32, rows, dim, stride int) (scores func(s []floa
 		}
 	}
 	floats, sums := Scores(e), Accumulate(e)
-	if f := AccumulateRounded(e); f != nil && rows >= RoundedRows {
+	if f := AccumulateRounded(e); f != nil && rows >= RoundedRows(e) {
 		l := make([]float32, rows)
 		sums = func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
 			RoundWeights(p, stride, rows, len(v.Off), l, alpha)

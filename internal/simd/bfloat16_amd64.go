@@ -46,11 +46,19 @@ func (f HeadsScoresFunc) sharing(s []float32, stride int, q []float32, rows, dim
 
 // accumulateRoundedFor is [AccumulateRounded] for heads side by side.
 func accumulateRoundedFor(e Elem) HeadsAccumulateFunc {
-	if !useDots || e != BF16 {
+	switch {
+	case !useDots:
+		return nil
+	case e == E4M3 || e == E5M2:
+		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateEights[e], &sizesEights, limits{}), accumulateFor(e))
+	case e != BF16:
 		return nil
 	}
 	return accumulateOfWhole(dotRow, accumulateBy(e, over(&accumulateDots[e], &accumulateAVX512[e]), &sizesAVX512, limits{}), accumulateFor(e))
 }
+
+// sizesEights: registers hold the sums of six rows; of seven, and of eight, four go first.
+var sizesEights = sizes{0, 1, 2, 3, 4, 5, 6, 4, 4}
 
 // dotRow is what rows are multiples of for kernels that multiply two keys at a time.
 const dotRow = 32

@@ -1,7 +1,13 @@
 package simd
 
-// RoundedRows are the fewest rows of a group that gain by rounded weights: fewer wait for memory.
-const RoundedRows = 5 // docs/calibration.md
+// RoundedRows are the fewest rows of a group that gain by rounded weights of values of type e:
+// fewer wait for memory, of which 8-bit floats want half as much (docs/calibration.md).
+func RoundedRows(e Elem) int {
+	if e == BF16 {
+		return 5
+	}
+	return 2
+}
 
 // RoundWeights rounds weights to bfloat16, ties to either side, and sums them up:
 //

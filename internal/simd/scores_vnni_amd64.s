@@ -7,9 +7,9 @@
 // func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -172,11 +172,11 @@ third:
 width4:
 	CMPQ            R11, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z7
+	VPERMB          (R8), Z2, Z7
 	VMOVDQA64       Z7, Z6
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z6
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z6
 	VMOVDQA64       Z7, Z8
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z8
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z8
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z7, Z8
 	VPUNPCKLBW      Z8, Z6, Z7
 	VPUNPCKHBW      Z8, Z6, Z9
@@ -184,11 +184,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z7, Z7
 	VPSLLD          $0x10, Z9, Z8
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z9, Z9
-	VPERMB          (R9), Z0, Z11
+	VPERMB          (R9), Z2, Z11
 	VMOVDQA64       Z11, Z10
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z10
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z10
 	VMOVDQA64       Z11, Z12
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z12
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z12
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z11, Z12
 	VPUNPCKLBW      Z12, Z10, Z11
 	VPUNPCKHBW      Z12, Z10, Z13
@@ -460,9 +460,9 @@ GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 // func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -627,11 +627,11 @@ third:
 width4:
 	CMPQ            R12, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z9
+	VPERMB          (R8), Z2, Z9
 	VMOVDQA64       Z9, Z8
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z8
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z8
 	VMOVDQA64       Z9, Z10
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z10
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z10
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z9, Z10
 	VPUNPCKLBW      Z10, Z8, Z9
 	VPUNPCKHBW      Z10, Z8, Z11
@@ -639,11 +639,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z9, Z9
 	VPSLLD          $0x10, Z11, Z10
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z11, Z11
-	VPERMB          (R9), Z0, Z13
+	VPERMB          (R9), Z2, Z13
 	VMOVDQA64       Z13, Z12
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z12
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z12
 	VMOVDQA64       Z13, Z14
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z14
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z14
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z13, Z14
 	VPUNPCKLBW      Z14, Z12, Z13
 	VPUNPCKHBW      Z14, Z12, Z15
@@ -836,9 +836,9 @@ ahead8done:
 // func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -1006,11 +1006,11 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z11
+	VPERMB          (R8), Z2, Z11
 	VMOVDQA64       Z11, Z10
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z10
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z10
 	VMOVDQA64       Z11, Z12
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z12
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z12
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z11, Z12
 	VPUNPCKLBW      Z12, Z10, Z11
 	VPUNPCKHBW      Z12, Z10, Z13
@@ -1018,11 +1018,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z11, Z11
 	VPSLLD          $0x10, Z13, Z12
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z13, Z13
-	VPERMB          (R9), Z0, Z15
+	VPERMB          (R9), Z2, Z15
 	VMOVDQA64       Z15, Z14
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z14
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z14
 	VMOVDQA64       Z15, Z16
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z16
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z16
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z15, Z16
 	VPUNPCKLBW      Z16, Z14, Z15
 	VPUNPCKHBW      Z16, Z14, Z17
@@ -1240,9 +1240,9 @@ ahead12done:
 // func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -1412,11 +1412,11 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z13
+	VPERMB          (R8), Z2, Z13
 	VMOVDQA64       Z13, Z12
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z12
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z12
 	VMOVDQA64       Z13, Z14
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z14
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z14
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z13, Z14
 	VPUNPCKLBW      Z14, Z12, Z13
 	VPUNPCKHBW      Z14, Z12, Z15
@@ -1424,11 +1424,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z13, Z13
 	VPSLLD          $0x10, Z15, Z14
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z15, Z15
-	VPERMB          (R9), Z0, Z17
+	VPERMB          (R9), Z2, Z17
 	VMOVDQA64       Z17, Z16
-	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z16
+	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z0, Z16
 	VMOVDQA64       Z17, Z18
-	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z2, Z18
+	VPERMI2B        E4M3Upper64VNNI<>+0(SB), Z1, Z18
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z17, Z18
 	VPUNPCKLBW      Z18, Z16, Z17
 	VPUNPCKHBW      Z18, Z16, Z19
@@ -1663,9 +1663,9 @@ ahead16done:
 // func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -1828,11 +1828,11 @@ third:
 width4:
 	CMPQ            R11, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z7
+	VPERMB          (R8), Z2, Z7
 	VMOVDQA64       Z7, Z6
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z6
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z6
 	VMOVDQA64       Z7, Z8
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z8
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z8
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z7, Z8
 	VPUNPCKLBW      Z8, Z6, Z7
 	VPUNPCKHBW      Z8, Z6, Z9
@@ -1840,11 +1840,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z7, Z7
 	VPSLLD          $0x10, Z9, Z8
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z9, Z9
-	VPERMB          (R9), Z0, Z11
+	VPERMB          (R9), Z2, Z11
 	VMOVDQA64       Z11, Z10
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z10
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z10
 	VMOVDQA64       Z11, Z12
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z12
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z12
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z11, Z12
 	VPUNPCKLBW      Z12, Z10, Z11
 	VPUNPCKHBW      Z12, Z10, Z13
@@ -2092,9 +2092,9 @@ GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 // func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -2259,11 +2259,11 @@ third:
 width4:
 	CMPQ            R12, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z9
+	VPERMB          (R8), Z2, Z9
 	VMOVDQA64       Z9, Z8
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z8
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z8
 	VMOVDQA64       Z9, Z10
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z10
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z10
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z9, Z10
 	VPUNPCKLBW      Z10, Z8, Z9
 	VPUNPCKHBW      Z10, Z8, Z11
@@ -2271,11 +2271,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z9, Z9
 	VPSLLD          $0x10, Z11, Z10
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z11, Z11
-	VPERMB          (R9), Z0, Z13
+	VPERMB          (R9), Z2, Z13
 	VMOVDQA64       Z13, Z12
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z12
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z12
 	VMOVDQA64       Z13, Z14
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z14
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z14
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z13, Z14
 	VPUNPCKLBW      Z14, Z12, Z13
 	VPUNPCKHBW      Z14, Z12, Z15
@@ -2468,9 +2468,9 @@ ahead24done:
 // func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -2638,11 +2638,11 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z11
+	VPERMB          (R8), Z2, Z11
 	VMOVDQA64       Z11, Z10
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z10
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z10
 	VMOVDQA64       Z11, Z12
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z12
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z12
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z11, Z12
 	VPUNPCKLBW      Z12, Z10, Z11
 	VPUNPCKHBW      Z12, Z10, Z13
@@ -2650,11 +2650,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z11, Z11
 	VPSLLD          $0x10, Z13, Z12
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z13, Z13
-	VPERMB          (R9), Z0, Z15
+	VPERMB          (R9), Z2, Z15
 	VMOVDQA64       Z15, Z14
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z14
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z14
 	VMOVDQA64       Z15, Z16
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z16
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z16
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z15, Z16
 	VPUNPCKLBW      Z16, Z14, Z15
 	VPUNPCKHBW      Z16, Z14, Z17
@@ -2872,9 +2872,9 @@ ahead28done:
 // func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
 TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $56-96
-	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
-	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
-	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z0
+	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z1
+	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z2
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
@@ -3044,11 +3044,11 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (R8), Z0, Z13
+	VPERMB          (R8), Z2, Z13
 	VMOVDQA64       Z13, Z12
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z12
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z12
 	VMOVDQA64       Z13, Z14
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z14
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z14
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z13, Z14
 	VPUNPCKLBW      Z14, Z12, Z13
 	VPUNPCKHBW      Z14, Z12, Z15
@@ -3056,11 +3056,11 @@ width4:
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z13, Z13
 	VPSLLD          $0x10, Z15, Z14
 	VPANDD.BCST     upperHalfVNNI<>+0(SB), Z15, Z15
-	VPERMB          (R9), Z0, Z17
+	VPERMB          (R9), Z2, Z17
 	VMOVDQA64       Z17, Z16
-	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z16
+	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z0, Z16
 	VMOVDQA64       Z17, Z18
-	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z2, Z18
+	VPERMI2B        E5M2Upper64VNNI<>+0(SB), Z1, Z18
 	VPTERNLOGD.BCST $0xf8, signsVNNI<>+0(SB), Z17, Z18
 	VPUNPCKLBW      Z18, Z16, Z17
 	VPUNPCKHBW      Z18, Z16, Z19

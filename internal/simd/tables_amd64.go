@@ -89,6 +89,11 @@ var accumulateDots = [NumElems]blocks[accumulateKernel]{
 	BF16: {3: accumulateBF16x3Dots, 4: accumulateBF16x4Dots, 5: accumulateBF16x5Dots, 6: accumulateBF16x6Dots, 7: accumulateBF16x7Dots, 8: accumulateBF16x8Dots},
 }
 
+var accumulateEights = [NumElems]blocks[accumulateKernel]{
+	E4M3: {1: accumulateE4M3x1Eights, 2: accumulateE4M3x2Eights, 3: accumulateE4M3x3Eights, 4: accumulateE4M3x4Eights, 5: accumulateE4M3x5Eights, 6: accumulateE4M3x6Eights},
+	E5M2: {1: accumulateE5M2x1Eights, 2: accumulateE5M2x2Eights, 3: accumulateE5M2x3Eights, 4: accumulateE5M2x4Eights, 5: accumulateE5M2x5Eights, 6: accumulateE5M2x6Eights},
+}
+
 var scoresPairs = [NumElems]blocks[scoresKernel]{
 	BF16: {1: scoresBF16x1Pairs, 2: scoresBF16x2Pairs, 3: scoresBF16x3Pairs, 4: scoresBF16x4Pairs},
 }

@@ -8,29 +8,39 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// dots is accumulate for values in bfloat16 and weights that bfloat16 holds: words of two
-// keys' values are interleaved, and one VDPBF16PS multiplies 16 columns of both with a
-// row's weights for them. It takes the upper word of a pair first and rounds twice, as two
-// multiply-adds do, so that sums have the bits of accumulate (subnormal numbers, which it
-// takes for zeros, aside). That is why the first of two keys has the upper words.
+// dots is accumulate for values in bfloat16, or such as are looked up in it, and weights that
+// bfloat16 holds: words of two keys' values are interleaved, and one VDPBF16PS multiplies 16
+// columns of both with a row's weights for them. It takes the upper word of a pair first and
+// rounds twice, as two multiply-adds do, so that sums have the bits of accumulate (subnormal
+// numbers, which it takes for zeros, aside). That is why the first of two keys has the upper words.
 //
-// Rows are a multiple of dotElems elements.
-type dots struct{ accumulate }
+// Rows are a multiple of a line of 64 bytes: half of one in bfloat16.
+type dots struct {
+	accumulate
+	codes *lookups // for types that are looked up
+}
 
 const (
-	dotElems  = 32  // of bfloat16 in a vector, which become two of sums
+	dotLine   = 64  // bytes of a value that are taken together
+	dotElems  = 32  // of bfloat16 in a vector
 	dotWeight = 128 // bytes of a tile's weights of a row
 )
 
 func dotsFile(g *gen) {
 	for _, e := range g.elems() {
 		for _, r := range g.blocks {
-			dots{accumulate{gen: g, e: e, rows: r}}.emit()
+			(&dots{accumulate: accumulate{gen: g, e: e, rows: r}}).emit()
 		}
 	}
 }
 
-func (g dots) emit() {
+// columns are the elements of a line.
+func (g *dots) columns() int { return 8 * dotLine / g.e.bits }
+
+// sums are the vectors of a line's sums, of a row.
+func (g *dots) sums() int { return g.columns() / g.lanes }
+
+func (g *dots) emit() {
 	g.begin()
 	g.Attributes(attr.Attribute(0)) // the frame is too large for a function that does not split the stack
 	room := g.AllocLocal(g.rows * dotWeight)
@@ -39,13 +49,19 @@ func (g dots) emit() {
 	ahead := g.gen.ahead(g.steps(widths[0]))
 	g.walk = g.walkHeads()
 	g.pack(room)
+	if g.tables {
+		g.codes = g.lookups(g.e)
+		if g.rows <= 5 {
+			g.codes.resident()
+		}
+	}
 	g.MOVQ(g.param("dim"), left)
 	g.MOVQ(g.param("o"), o)
 	g.MOVQ(imm(0), at)
-	g.eachWidth(widths, dotElems, left, func(w int) {
+	g.eachWidth(widths, g.columns(), left, func(w int) {
 		g.pass(w, room, o, at, ahead)
-		g.ADDQ(imm(4*w*dotElems), o)
-		g.ADDQ(imm(2*w*dotElems), at)
+		g.ADDQ(imm(4*w*g.columns()), o)
+		g.ADDQ(imm(w*dotLine), at)
 	})
 	g.walk.next()
 	ahead.rest()
@@ -54,12 +70,12 @@ func (g dots) emit() {
 }
 
 // steps is how often the inner loops turn: pairs of keys times passes.
-func (g dots) steps(w int) reg.GPVirtual {
+func (g *dots) steps(w int) reg.GPVirtual {
 	n, passes, one := g.param("keys"), g.param("dim"), g.GP64()
 	g.INCQ(n)
 	g.SHRQ(op.U8(1), n)
 	g.MOVQ(imm(1), one)
-	g.SHRQ(op.U8(log2(w*dotElems)), passes)
+	g.SHRQ(op.U8(log2(w*g.columns())), passes)
 	g.CMOVQEQ(one, passes)
 	g.IMULQ(passes, n)
 	g.timesHeads(n)
@@ -69,7 +85,7 @@ func (g dots) steps(w int) reg.GPVirtual {
 // pack writes the stretch's weights, which bfloat16 holds, as such, the last of 64 keys
 // first: so the first of two keys has the upper half of what is loaded of both, wherever
 // they begin. Keys that there are none of weigh 0.
-func (g dots) pack(room op.Mem) {
+func (g *dots) pack(room op.Mem) {
 	bits, ones, order := g.GP64(), g.GP64(), g.vec()
 	g.MOVQ(op.I32(-1), ones)
 	g.BZHIQ(g.param("keys"), ones, bits)
@@ -102,16 +118,17 @@ func (g dots) pack(room op.Mem) {
 	}
 }
 
-// pass sums w vectors of bfloat16 at byte `at` of every value into twice as many of each
-// row at o, touching lines ahead at every second key.
-func (g dots) pass(w int, room, o, at op.Mem, ahead *ahead) {
+// pass sums w lines at byte `at` of every value into vectors of each row at o, touching lines
+// ahead at every second key.
+func (g *dots) pass(w int, room, o, at op.Mem, ahead *ahead) {
 	label := fmt.Sprintf("keys%d", g.id())
-	acc := g.vecs(g.rows * 2 * w)
+	n := w * g.sums() // vectors of a row
+	acc := g.vecs(g.rows * n)
 	zero := g.zero()
 	for _, a := range acc {
 		g.VMOVAPS(zero, a)
 	}
-	g.resume(acc, 2*w, o, nil)
+	g.resume(acc, n, o, nil)
 	off, base, weights := g.param("off"), g.param("v"), g.GP64()
 	g.LEAQ(room.Offset(2*(tileKeys-2)), weights)
 	g.ADDQ(at, base)
@@ -129,21 +146,19 @@ func (g dots) pass(w int, room, o, at op.Mem, ahead *ahead) {
 	g.Label(label + "odd")
 	g.LEAQ(op.Mem{Base: base, Index: walk.rel, Scale: 1}, second)
 	for i := 0; i < w; i += 2 {
-		n := min(2, w-i)
-		a, b := g.vecs(n), g.vecs(n)
-		for v := range n {
-			g.VMOVDQU32(op.Mem{Base: first, Disp: 2 * dotElems * (i + v)}, a[v])
+		lines := min(2, w-i)
+		a, b := g.vecs(lines), g.vecs(lines)
+		for v := range lines {
+			g.VMOVDQU32(op.Mem{Base: first, Disp: dotLine * (i + v)}, a[v])
 		}
-		for v := range n {
-			g.VMOVDQU32(op.Mem{Base: second, Disp: 2 * dotElems * (i + v)}, b[v])
+		for v := range lines {
+			g.VMOVDQU32(op.Mem{Base: second, Disp: dotLine * (i + v)}, b[v])
 		}
-		for v := range n {
-			lower, upper := g.vec(), g.vec()
-			g.VPUNPCKLWD(a[v], b[v], lower)
-			g.VPUNPCKHWD(a[v], b[v], upper)
+		for v := range lines {
+			pairs := g.interleave(a[v], b[v])
 			for r := range g.rows {
-				for half, x := range []reg.VecVirtual{lower, upper} {
-					g.dotBroadcast(op.Mem{Base: weights, Disp: dotWeight * r}, x, acc[r*2*w+2*(i+v)+half])
+				for k, x := range pairs {
+					g.dotBroadcast(op.Mem{Base: weights, Disp: dotWeight * r}, x, acc[r*n+g.sums()*(i+v)+k])
 				}
 			}
 		}
@@ -155,15 +170,36 @@ func (g dots) pass(w int, room, o, at op.Mem, ahead *ahead) {
 	walk.next(off, j)
 	g.JMP(op.LabelRef(label))
 	g.Label(label + "done")
-	aside := g.putAside(acc, 2*w, o, nil)
+	aside := g.putAside(acc, n, o, nil)
 	g.inOrder(acc)
-	g.update(acc, 2*w, o, nil)
+	g.update(acc, n, o, nil)
 	g.Label(aside)
 }
 
-// inOrder makes pairs of sums, whose columns VPUNPCK took four at a time in turn, vectors
-// of columns in order.
-func (g dots) inOrder(acc []reg.VecVirtual) {
+// interleave makes pairs of a line of a first key and of a second one: of each 128 bits, the
+// lower half of what they hold of columns first.
+func (g *dots) interleave(a, b reg.VecVirtual) []reg.VecVirtual {
+	lower, upper := g.vec(), g.vec()
+	if !g.tables {
+		g.VPUNPCKLWD(a, b, lower)
+		g.VPUNPCKHWD(a, b, upper)
+		return []reg.VecVirtual{lower, upper}
+	}
+	g.VPUNPCKLBW(a, b, lower)
+	g.VPUNPCKHBW(a, b, upper)
+	pairs := g.vecs(4)
+	g.codes.numbers(lower, pairs[0], pairs[1])
+	g.codes.numbers(upper, pairs[2], pairs[3])
+	return pairs
+}
+
+// inOrder makes sums, whose columns interleave took four at a time in turn, vectors of columns
+// in order.
+func (g *dots) inOrder(acc []reg.VecVirtual) {
+	if g.tables {
+		g.transposed(acc)
+		return
+	}
 	var order [2]reg.VecVirtual
 	for half := range order {
 		order[half] = g.vec()
@@ -182,5 +218,21 @@ func (g dots) inOrder(acc []reg.VecVirtual) {
 		g.VMOVDQA64(acc[i], second)
 		g.VPERMT2PD(acc[i+1], order[1], second)
 		acc[i], acc[i+1] = first, second
+	}
+}
+
+// transposed is inOrder for four vectors at a time, each of which holds a quarter of what each
+// 16 columns are.
+func (g *dots) transposed(acc []reg.VecVirtual) {
+	for i := 0; i < len(acc); i += 4 {
+		a, half := acc[i:i+4], g.vecs(4)
+		for k := range 2 {
+			g.VSHUFF32X4(op.U8(0x44), a[2*k+1], a[2*k], half[2*k])
+			g.VSHUFF32X4(op.U8(0xee), a[2*k+1], a[2*k], half[2*k+1])
+		}
+		for k := range 2 {
+			g.VSHUFF32X4(op.U8(0x88), half[2+k], half[k], a[2*k])
+			g.VSHUFF32X4(op.U8(0xdd), half[2+k], half[k], a[2*k+1])
+		}
 	}
 }

@@ -56,7 +56,7 @@ func (g *gen) loader(e elem) *loader {
 		g.MOVL(op.U32(0xaaaaaaaa), words)
 		g.KMOVD(words, l.odd)
 	case g.tables:
-		l.tables = g.lookups(e)
+		l.tables = g.lookups(e).inOrder()
 	case e.name == "E4M3" && g.lanes == 16:
 		l.a = g.YMM()
 		g.VPBROADCASTD(g.table("e4m3Mask", 0xbfffbfff), l.a)

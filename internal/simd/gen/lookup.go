@@ -7,22 +7,26 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// lookups turn the codes of an 8-bit float, 64 at a time, into float32: their upper
-// halves, which hold all of a number, are looked up byte by byte in tables of 128, and
-// joined with the sign. NaN, infinity and subnormals are numbers like others there.
+// lookups turn the codes of an 8-bit float, 64 at a time, into bfloat16, which holds all of a
+// number: its two bytes are looked up in tables of 128, and joined with the sign. NaN, infinity
+// and subnormals are numbers like others there.
 type lookups struct {
 	*gen
 	e            elem
-	order        reg.VecVirtual // of bytes, so that unpacking leaves numbers in order
 	lower, upper reg.VecVirtual // the first halves of the tables
-	more         [2]op.Mem      // the second halves
+	more         [2]op.Op       // the second halves
+	signs        reg.VecVirtual // the sign's bit of each code, or nil: then these are in memory
+	order        reg.VecVirtual // of bytes, so that unpacking leaves numbers in order: for load
 }
 
-// lookupVectors is how many vectors come of 64 codes.
-const lookupVectors = 4
+// lookupCodes are looked up at a time, and become lookupVectors vectors of float32.
+const (
+	lookupCodes   = 64
+	lookupVectors = 4
+)
 
 func (g *gen) lookups(e elem) *lookups {
-	l := &lookups{gen: g, e: e, order: g.vec(), lower: g.vec(), upper: g.vec()}
+	l := &lookups{gen: g, e: e, lower: g.vec(), upper: g.vec()}
 	for half, first := range []reg.VecVirtual{l.lower, l.upper} {
 		bytes := make([]byte, 128)
 		for code := range bytes {
@@ -32,12 +36,29 @@ func (g *gen) lookups(e elem) *lookups {
 		g.VMOVDQU32(g.table(name+"0", words(bytes[:64])...), first)
 		l.more[half] = g.table(name+"64", words(bytes[64:])...)
 	}
+	return l
+}
+
+// resident keeps all constants in registers, where there are as many.
+func (l *lookups) resident() *lookups {
+	for half, m := range l.more {
+		more := l.vec()
+		l.VMOVDQU32(m, more)
+		l.more[half] = more
+	}
+	l.signs = l.broadcast(signBits)
+	return l
+}
+
+// inOrder sets up the order of codes that load wants.
+func (l *lookups) inOrder() *lookups {
 	order := make([]byte, 64)
 	for i := range order {
 		lane, place := i/16, i%16
 		order[i] = byte(4*lane + place%8/2 + 16*(place%2) + 32*(place/8))
 	}
-	g.VMOVDQU32(g.table("lookupOrder", words(order)...), l.order)
+	l.order = l.vec()
+	l.VMOVDQU32(l.table("lookupOrder", words(order)...), l.order)
 	return l
 }
 
@@ -72,21 +93,35 @@ func words(b []byte) []uint32 {
 
 // load makes dst, lookupVectors of them, the float32 of 64 codes at m.
 func (l *lookups) load(m op.Mem, dst []reg.VecVirtual) {
-	codes, lower, upper := l.vec(), dst[0], dst[2]
+	codes := l.vec()
 	l.VPERMB(m, l.order, codes)
-	l.VMOVDQA64(codes, lower)
-	l.VPERMI2B(l.more[0], l.lower, lower)
-	l.VMOVDQA64(codes, upper)
-	l.VPERMI2B(l.more[1], l.upper, upper)
-	l.VPTERNLOGD_BCST(op.U8(orAnd), l.table("signs", 0x80808080), codes, upper)
 	low, high := l.vec(), l.vec()
-	l.VPUNPCKLBW(upper, lower, low)
-	l.VPUNPCKHBW(upper, lower, high)
+	l.numbers(codes, low, high)
 	for i, pairs := range []reg.VecVirtual{low, high} {
 		l.VPSLLD(op.U8(16), pairs, dst[2*i])
 		l.VPANDD_BCST(l.table("upperHalf", 0xffff0000), pairs, dst[2*i+1])
 	}
 }
+
+// numbers makes low and high the bfloat16 of 64 codes: of each 16 of them, the first 8 come to
+// low, the others to high.
+func (l *lookups) numbers(codes, low, high reg.VecVirtual) {
+	lower, upper := l.vec(), l.vec()
+	l.VMOVDQA64(codes, lower)
+	l.VPERMI2B(l.more[0], l.lower, lower)
+	l.VMOVDQA64(codes, upper)
+	l.VPERMI2B(l.more[1], l.upper, upper)
+	if l.signs != nil {
+		l.VPTERNLOGD(op.U8(orAnd), l.signs, codes, upper)
+	} else {
+		l.VPTERNLOGD_BCST(op.U8(orAnd), l.table("signs", signBits), codes, upper)
+	}
+	l.VPUNPCKLBW(upper, lower, low)
+	l.VPUNPCKHBW(upper, lower, high)
+}
+
+// signBits are the signs of four codes.
+const signBits = 0x80808080
 
 // orAnd is the truth table of a or (b and c): bit 4a+2b+c is the value.
 const orAnd = 0xf8

@@ -24,6 +24,7 @@ func writeTables(dir string, levels []*level) error {
 	table(&b, &splitwise, "scores", "scoresKernel")
 	table(&b, &turnwise, "accumulate", "accumulateKernel")
 	table(&b, &dotwise, "accumulate", "accumulateKernel")
+	table(&b, &eights, "accumulate", "accumulateKernel")
 	table(&b, &pairwise, "scores", "scoresKernel")
 	table(&b, &ordered, "scores", "scoresKernel")
 	text, err := format.Source(b.Bytes())
