@@ -43,9 +43,10 @@ func SideBySide(l *backend.Launch, workers int) int {
 	return most
 }
 
-// OnPairs has f called with each call of a kernel for queries in pairs: with the heads and keys that it takes.
-func (b *Backend) OnPairs(f func(heads, keys int)) {
-	k := &b.lib.pairs[simd.BF16]
+// OnPairs has f called with each call of a kernel for queries in pairs and keys of type e: with the heads and keys
+// that it takes.
+func (b *Backend) OnPairs(e simd.Elem, f func(heads, keys int)) {
+	k := &b.lib.pairs[e]
 	one, several := k.pairScores, k.headsPairScores
 	if one == nil {
 		return

@@ -25,6 +25,12 @@ const (
 // scale. q, k and v may change the rows, which are not yet quantised.
 func integers(t *testing.T, dtype kv.DType, n, queries int, q func(row []float32), k, v func(row []float32, pos int)) *backend.Launch {
 	t.Helper()
+	return inCodes(t, dtype, integerHeads, n, queries, q, k, v)
+}
+
+// inCodes is the same of any quantised type and number of query heads.
+func inCodes(t *testing.T, dtype kv.DType, heads, n, queries int, q func(row []float32), k, v func(row []float32, pos int)) *backend.Launch {
+	t.Helper()
 	cache, err := kv.New(kv.Config{
 		NumKVHeads: 1, KeyDim: integerDim, ValueDim: integerDim, PageSize: 32, NumPages: n/32 + 1, KeyType: dtype, ValueType: dtype,
 	})
@@ -53,13 +59,13 @@ func integers(t *testing.T, dtype kv.DType, n, queries int, q func(row []float32
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.New(plan.Config{NumKVHeads: 1, GroupSize: integerHeads, Width: 2, QueryTile: 16, Seqs: []plan.Seq{{Len: n, NumQueries: queries}}})
+	p, err := plan.New(plan.Config{NumKVHeads: 1, GroupSize: heads, Width: 2, QueryTile: 16, Seqs: []plan.Seq{{Len: n, NumQueries: queries}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := queries * integerHeads
+	rows := queries * heads
 	l := &backend.Launch{
-		Shape: attn.Shape{NumHeads: integerHeads, NumKVHeads: 1, KeyDim: integerDim, ValueDim: integerDim}, Options: new(attn.Options),
+		Shape: attn.Shape{NumHeads: heads, NumKVHeads: 1, KeyDim: integerDim, ValueDim: integerDim}, Options: new(attn.Options),
 		Plan: p, KV: view, Out: make([]float32, rows*integerDim), LSE: make([]float32, rows),
 	}
 	for range rows {

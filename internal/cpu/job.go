@@ -28,7 +28,7 @@ type job struct {
 	scaled   bool // keys or values have a scale each
 	longRuns bool // a head's values lie in runs that are worth reading one by one
 	kernels  kernels
-	scales   []float32 // [sweepKeys] the softmax scale, for scores of queries that lack it
+	scales   []float32 // [sweepKeys] the scale, and what keys share of theirs, for scores of queries that lack it
 	// sweepKeys is how many keys a sweep has, as the group has it, and nothing
 	// else, so that nothing else decides what is rounded.
 	sweepKeys int
@@ -53,7 +53,7 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 	if j.pairs() {
 		j.scales = resize(j.scales, j.sweepKeys)
 		for i := range j.scales {
-			j.scales[i] = float32(l.Options.ScaleFor(l.Shape.KeyDim))
+			j.scales[i] = float32(j.lateScale())
 		}
 	}
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)

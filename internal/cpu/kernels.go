@@ -81,7 +81,7 @@ func (lib *library) kernels(view *kv.View, group int) (kernels, error) {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for values of type %v", attn.ErrOption, view.V.Type)
 	}
 	ks := kernels{k: k, v: v, scores: lib.scores[k], headsScores: lib.headsScores[k], sums: lib.sums[v]}
-	if group >= simd.PairedRows && view.K.Scales.Kind == kv.NoScales && view.K.Dim%simd.PairRow == 0 {
+	if group >= simd.PairedRows(k) && scaledLate(view.K.Scales.Kind) && view.K.Dim%simd.PairRow(k) == 0 {
 		ks.pairs = lib.pairs[k]
 	}
 	if group >= simd.RoundedRows(v) {

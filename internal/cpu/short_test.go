@@ -141,7 +141,7 @@ func decodePairs(t *testing.T, c backendtest.Case) (out []float32, pairs int) {
 	t.Helper()
 	b := cpu.New(cpu.Options{Threads: 1})
 	defer b.Close()
-	b.OnPairs(func(heads, keys int) { pairs += heads * ((keys + simd.TileKeys - 1) / simd.TileKeys) })
+	b.OnPairs(simd.BF16, func(heads, keys int) { pairs += heads * ((keys + simd.TileKeys - 1) / simd.TileKeys) })
 	l := launch(t, b, func(dst *backendtest.Case) { *dst = c })
 	if err := b.Decode(context.Background(), l); err != nil {
 		t.Fatal(err)

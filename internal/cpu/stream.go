@@ -74,7 +74,7 @@ func (c *stream) begin() {
 	for i := range c.rows / group {
 		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
 		c.scaledQueries(c.q[i*len(from):][:len(from)], from)
-		c.paired = c.paired && simd.Pairs(c.pairs[i*len(from)/2:], from)
+		c.paired = c.paired && simd.Pairs(c.job.kernels.k, c.pairs[i*len(from)/2:], from)
 	}
 	if integer := c.job.kernels.integerK; integer != nil {
 		c.reach = integer.Digits(c.digits, c.q, c.rows, l.Shape.KeyDim)

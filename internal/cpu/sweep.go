@@ -137,9 +137,9 @@ func (c *stream) score(i, n int, ahead simd.Ahead) {
 	if c.pairing() {
 		kernels.pairScores(s, stride, c.pairs[p.first*dim/2:], p.rows, dim, keys, ahead)
 		simd.ScaleScores(s, stride, p.rows, c.job.scales[:len(keys.Off)])
-		return
+	} else {
+		kernels.scores(s, stride, q, p.rows, dim, keys, ahead)
 	}
-	kernels.scores(s, stride, q, p.rows, dim, keys, ahead)
 	simd.ScaleScores(s, stride, p.rows, scales)
 }
 

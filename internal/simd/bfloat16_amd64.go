@@ -8,11 +8,17 @@ var hasDots = hasVNNI && cpu.X86.HasAVX512BF16 && isFamily25()
 
 // pairScoresFor is [PairScores] for heads side by side.
 func pairScoresFor(e Elem) HeadsScoresFunc {
-	if !useDots || e != BF16 {
+	kernels := &scoresPairs[e]
+	switch {
+	case !useDots:
+		return nil
+	case e == E4M3 || e == E5M2:
+		kernels = &scoresEights[e]
+	case e != BF16:
 		return nil
 	}
-	f := scoresBy(e, &scoresPairs[e], &sizesHalves, limits{})
-	one := scoresBy(e, over(&scoresOrdered[e], &scoresPairs[e]), &sizesHalves, limits{})
+	f := scoresBy(e, kernels, &sizesHalves, limits{})
+	one := scoresBy(e, over(&scoresOrdered[e], kernels), &sizesHalves, limits{})
 	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
 		switch {
 		case rows <= pairRows:

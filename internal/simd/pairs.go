@@ -3,32 +3,51 @@ package simd
 import "math"
 
 // Queries that bfloat16 holds, as those of a model that computes in it are, are multiplied
-// with keys in bfloat16 as such: no product is rounded, and none is among what float32
-// would have to be unpacked for.
+// with keys in bfloat16 as such, or with 8-bit floats, all of which it holds: no product is
+// rounded, and none is among what float32 would have to be unpacked for.
 
 // Bounds of the elements that [Pairs] takes, zero aside: kernels take numbers below 2⁻¹²⁶ for
 // zeros, and with keys that are so small no element then misses more than 2⁻⁶² of a product.
 const leastPair, mostPair = 0x1p-64, 0x1p64
 
-// PairedRows are the fewest rows of a group that gain by queries in pairs: one waits for memory.
-const PairedRows = 2 // docs/calibration.md
+// PairedRows are the fewest rows of a group that gain by queries in pairs, for keys of type e: one
+// waits for memory, of which 8-bit floats want half as much (docs/calibration.md).
+func PairedRows(e Elem) int {
+	if e == BF16 {
+		return 2
+	}
+	return 1
+}
 
-// PairRow is what rows are multiples of for kernels that multiply pairs of elements.
-const PairRow = 16
+// PairRow is what rows are multiples of for kernels that multiply pairs of elements of keys of type e.
+func PairRow(e Elem) int {
+	if e == BF16 {
+		return 16
+	}
+	return 64
+}
 
-// Pairs packs an even number of elements of q into dst as bfloat16, [len(q) / 2] two each,
-// and reports whether it holds all of them, none of which is out of bounds. Else what dst
-// holds is of no use.
-func Pairs(dst, q []float32) bool {
+// Pairs packs rows of q, of a multiple of PairRow elements, into dst as bfloat16, [len(q) / 2] two
+// each, in the order that kernels for keys of type e want, and reports whether it holds all of them,
+// none of which is out of bounds. Else what dst holds is of no use.
+func Pairs(e Elem, dst, q []float32) bool {
 	for i := 0; i+1 < len(q); i += 2 {
 		a, b := math.Float32bits(q[i]), math.Float32bits(q[i+1])
 		if (a|b)<<16 != 0 || !pairable(q[i]) || !pairable(q[i+1]) {
 			return false
 		}
-		dst[i/2] = math.Float32frombits(a>>16 | b)
+		at := i / 2
+		if e != BF16 {
+			at = lookedUp(at)
+		}
+		dst[at] = math.Float32frombits(a>>16 | b)
 	}
 	return true
 }
+
+// lookedUp is where kernels that look codes up want pair i: of the 32 of 64 elements, the first four
+// of each eight come first.
+func lookedUp(i int) int { return i&^31 | i>>2&1<<4 | i>>3&3<<2 | i&3 }
 
 func pairable(x float32) bool {
 	return x >= leastPair && x <= mostPair || x <= -leastPair && x >= -mostPair || x == 0

@@ -20,7 +20,7 @@ func TestPairScoresAtEveryLevel(t *testing.T) {
 			}
 			for range 200 {
 				c := randomTile(t, rng, e)
-				c.dim = PairRow * (1 + rng.IntN(18))
+				c.dim = PairRow(e) * (1 + rng.IntN(max(4, 288/PairRow(e))))
 				c.layHeads(t, rng, &Heads{N: 1})
 				c.checkPairs(t, rng)
 			}
@@ -33,7 +33,7 @@ func (c *tileCase) checkPairs(t *testing.T, rng *rand.Rand) {
 	c.q = c.floats(t, rng, c.rows*c.dim)
 	RoundWeights(c.q, len(c.q), 1, len(c.q), make([]float32, 1), make([]float32, 1))
 	packed := guardedFloats(t, len(c.q)/2, c.atEnd)
-	if !Pairs(packed, c.q) {
+	if !Pairs(c.e, packed, c.q) {
 		t.Fatalf("%v: rounded queries are not taken", c)
 	}
 	c.canary()
@@ -62,7 +62,7 @@ func (c *tileCase) checkPairs(t *testing.T, rng *rand.Rand) {
 func TestPairs(t *testing.T) {
 	q := []float32{1, -2.5, 0, math.Float32frombits(NegZero), leastPair, -mostPair}
 	dst := make([]float32, len(q)/2)
-	if !Pairs(dst, q) {
+	if !Pairs(BF16, dst, q) {
 		t.Fatalf("%v is not taken", q)
 	}
 	for i, x := range dst {
@@ -75,7 +75,7 @@ func TestPairs(t *testing.T) {
 		for at := range q {
 			other := append([]float32(nil), q...)
 			other[at] = x
-			if Pairs(dst, other) {
+			if Pairs(BF16, dst, other) {
 				t.Errorf("%v at %d is taken", x, at)
 			}
 		}

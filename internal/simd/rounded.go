@@ -1,12 +1,13 @@
 package simd
 
 // RoundedRows are the fewest rows of a group that gain by rounded weights of values of type e:
-// fewer wait for memory, of which 8-bit floats want half as much (docs/calibration.md).
+// fewer wait for memory, but 8-bit floats, which want half as much of it, wait for their look-up
+// (docs/calibration.md).
 func RoundedRows(e Elem) int {
 	if e == BF16 {
 		return 5
 	}
-	return 2
+	return 1
 }
 
 // RoundWeights rounds weights to bfloat16, ties to either side, and sums them up:

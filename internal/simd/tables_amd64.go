@@ -94,6 +94,11 @@ var accumulateEights = [NumElems]blocks[accumulateKernel]{
 	E5M2: {1: accumulateE5M2x1Eights, 2: accumulateE5M2x2Eights, 3: accumulateE5M2x3Eights, 4: accumulateE5M2x4Eights, 5: accumulateE5M2x5Eights, 6: accumulateE5M2x6Eights},
 }
 
+var scoresEights = [NumElems]blocks[scoresKernel]{
+	E4M3: {1: scoresE4M3x1Eights, 2: scoresE4M3x2Eights, 3: scoresE4M3x3Eights, 4: scoresE4M3x4Eights},
+	E5M2: {1: scoresE5M2x1Eights, 2: scoresE5M2x2Eights, 3: scoresE5M2x3Eights, 4: scoresE5M2x4Eights},
+}
+
 var scoresPairs = [NumElems]blocks[scoresKernel]{
 	BF16: {1: scoresBF16x1Pairs, 2: scoresBF16x2Pairs, 3: scoresBF16x3Pairs, 4: scoresBF16x4Pairs},
 }

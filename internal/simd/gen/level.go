@@ -72,12 +72,16 @@ var (
 		name: "dots", suffix: "Dots", lanes: 16, types: []string{"BF16"}, blocks: []int{3, 4, 5, 6, 7, 8},
 		widths: map[int][]int{3: {4, 2, 1}, 4: {2, 1}, 5: {2, 1}, 6: {2, 1}, 7: {1}, 8: {1}},
 	}
-	// eights is for 8-bit floats by VDPBF16PS: their sums, and their scores where bfloat16 holds the
-	// queries. Widths are in lines of 64 codes.
-	eights = level{
+	// eightSums and eightScores are for 8-bit floats by VDPBF16PS: their sums, and their scores where
+	// bfloat16 holds the queries. Widths are in lines of 64 codes.
+	eightSums = level{
 		name: "eights", suffix: "Eights", lanes: 16, types: []string{"E4M3", "E5M2"}, tables: true,
 		blocks: []int{1, 2, 3, 4, 5, 6},
 		widths: map[int][]int{1: {2, 1}, 2: {2, 1}, 3: {1}, 4: {1}, 5: {1}, 6: {1}},
+	}
+	eightScores = level{
+		name: "eights", suffix: "Eights", lanes: 16, types: []string{"E4M3", "E5M2"}, tables: true, quads: true,
+		blocks: []int{1, 2, 3, 4}, scoreWidths: map[int][]int{1: {2, 1}, 2: {1}, 3: {1}, 4: {1}},
 	}
 	// pairwise is for scores of keys in bfloat16 by VDPBF16PS, on the same processors, where
 	// bfloat16 holds the queries, too.

@@ -61,10 +61,10 @@ func run(dir string) error {
 	if err := writeAll(dir, &dotwise, map[string]func(*gen){"accumulate": dotsFile, "round": roundFile}); err != nil {
 		return err
 	}
-	if err := write(dir, "accumulate", &eights, dotsFile); err != nil {
+	if err := write(dir, "accumulate", &eightSums, dotsFile); err != nil {
 		return err
 	}
-	for _, l := range []*level{&pairwise, &ordered} {
+	for _, l := range []*level{&pairwise, &ordered, &eightScores} {
 		if err := write(dir, "scores", l, scoresFile); err != nil {
 			return err
 		}

@@ -147,9 +147,10 @@ func (g quads) chunk(load *loader, w int, ptr []reg.GPVirtual, at reg.GPVirtual,
 // store writes the sums of keys j to j+3, or of those that are left, to s, which is
 // at key j already.
 func (g quads) store(acc []reg.VecVirtual, s, j op.Mem) {
-	var pairs []reg.VecVirtual
-	for r := 0; r < g.rows; r += 2 {
-		pairs = append(pairs, g.reduce(acc[r*quadKeys:min(r+2, g.rows)*quadKeys]))
+	var sums []reg.VecVirtual // a vector of as many rows as it has lanes for
+	at := g.lanes / quadKeys
+	for r := 0; r < g.rows; r += at {
+		sums = append(sums, g.reduce(acc[r*quadKeys:min(r+at, g.rows)*quadKeys]))
 	}
 	by, row, n := g.param("stride"), g.GP64(), g.param("keys")
 	g.SHLQ(op.U8(2), by)
@@ -157,21 +158,21 @@ func (g quads) store(acc []reg.VecVirtual, s, j op.Mem) {
 	g.SUBQ(j, n)
 	g.CMPQ(n, imm(quadKeys))
 	g.JLT(op.LabelRef("fewer"))
-	g.eachRow(pairs, row, by, func(x reg.Register) { g.VMOVUPS(x, op.Mem{Base: row}) })
+	g.eachRow(sums, row, by, func(x reg.Register) { g.VMOVUPS(x, op.Mem{Base: row}) })
 	g.JMP(op.LabelRef("stored"))
 	g.Label("fewer")
 	bits, live := g.GP32(), g.K()
 	g.MOVL(op.U32(1<<quadKeys-1), bits)
 	g.BZHIL(n.As32(), bits, bits)
 	g.KMOVW(bits, live)
-	g.eachRow(pairs, row, by, func(x reg.Register) { g.VMOVUPS(x, live, op.Mem{Base: row}) })
+	g.eachRow(sums, row, by, func(x reg.Register) { g.VMOVUPS(x, live, op.Mem{Base: row}) })
 	g.Label("stored")
 }
 
 // eachRow stores the 128 bits of each row, from row on.
-func (g quads) eachRow(pairs []reg.VecVirtual, row, by reg.GPVirtual, store func(x reg.Register)) {
+func (g quads) eachRow(sums []reg.VecVirtual, row, by reg.GPVirtual, store func(x reg.Register)) {
 	for r := range g.rows {
-		store(g.quarter(pairs[r/2], r%2))
+		store(g.quarter(sums[r*quadKeys/g.lanes], r%(g.lanes/quadKeys)))
 		if r < g.rows-1 {
 			g.ADDQ(by, row)
 		}

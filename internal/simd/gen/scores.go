@@ -14,6 +14,8 @@ func scoresFile(g *gen) {
 			switch {
 			case g.level == &splitwise:
 				splits{k}.emit()
+			case g.level == &eightScores:
+				eights{quads: quads{k}}.emit()
 			case g.quads:
 				quads{k}.emit()
 			default:
