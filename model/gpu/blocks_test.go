@@ -57,7 +57,7 @@ func checkAgainstHost(t *testing.T, path string, onHost, onDevice model.Options)
 	cpu := newRunner(t, path, onHost)
 	want := modeltest.Feed(t, cpu.NewSequence(), cpu, ids, len(ids)) // many rows: by one, a CPU multiplies 16 bits of each number
 	r := newRunner(t, path, onDevice)
-	for chunk, limit := range map[int]float64{1: 1e-5, 3: 1e-5, len(ids): 5e-5} { // cuBLAS multiplies 16 bits of each number
+	for chunk, limit := range map[int]float64{1: 4e-5, 3: 4e-5, len(ids): 5e-5} { // 16 bits of each number: the host's last row, cuBLAS all
 		t.Run(fmt.Sprintf("chunk=%d", chunk), func(t *testing.T) {
 			seq := r.NewSequence()
 			within(t, path, modeltest.Feed(t, seq, r, ids, chunk), want, limit)
