@@ -11,6 +11,7 @@ func (c *stream) lead() {
 	k, v, shape, kernels := &c.job.k, &c.job.v, &c.job.launch.Shape, &c.job.kernels
 	kLead, vLead := simd.Lead(kernels.k, shape.KeyDim, c.rows), simd.Lead(kernels.v, shape.ValueDim, c.rows)
 	if c.job.longRuns {
+		kLead = simd.LeadScores(kernels.k, shape.KeyDim, c.rows)
 		vLead = simd.LeadSums(kernels.v, shape.ValueDim, c.rows)
 	}
 	this, next := &c.sweeps[0], &c.sweeps[1]

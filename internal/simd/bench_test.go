@@ -90,7 +90,7 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 		m[r] = float32(math.Inf(-1))
 	}
 	scores, accumulate := tileSteps(e, q, group, dim, sweep)
-	list, kLead, vLead := make([]int, sweep+2*TileKeys), Lead(e, dim, group), LeadSums(e, dim, group)
+	list, kLead, vLead := make([]int, sweep+2*TileKeys), LeadScores(e, dim, group), LeadSums(e, dim, group)
 	for j := 0; j < keys; j += sweep {
 		listed := min(len(list), keys-j)
 		for i := range listed {

@@ -6,7 +6,7 @@ import "unsafe"
 // for a fixed number of rows.
 type (
 	integerDigitsKernel     = func(dst *byte, q *float32, rows, dim int) (coarse, loss float32)
-	integerScoresKernel     = func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (left int)
+	integerScoresKernel     func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (left int)
 	integerAccumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, scales, most *float32, tile int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (left int)
 )
 
@@ -30,18 +30,33 @@ func integerFor(e Elem) *Integer {
 			_, _ = dst[rows*DigitsBytes(dim)-1], q[rows*dim-1]
 			return toDigits(&dst[0], &q[0], rows, dim)
 		},
-		coarse: integerScoresBy(&integerScores3VNNI[e]), fine: integerScoresBy(&integerScores4VNNI[e]), floatScores: Scores(e),
+		coarse: coarseScores(e), fine: integerScoresBy(&integerScores4VNNI[e]), floatScores: Scores(e),
 		light: integerSumsBy(&integerAccumulate2VNNI[e]), heavy: integerSumsBy(&integerAccumulate3VNNI[e]), floatSums: Accumulate(e),
 	}
 }
 
-func integerScoresBy(scores *blocks[integerScoresKernel]) integerScores {
+// coarseScores go key by key where nothing is to be fetched.
+func coarseScores(e Elem) integerScores {
+	blocks := integerScoresBy(&integerScores3VNNI[e])
 	return func(s []float32, stride int, q []byte, rows, dim int, k Tile, scales []float32, most float32, ahead Ahead) (done int) {
-		keys := len(k.Off)
-		_, _ = s[(rows-1)*stride+keys-1], q[rows*DigitsBytes(dim)-1]
-		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
-		return keys - scores[rows](&s[0], stride, &q[0], dim, unsafe.SliceData(k.Data), &k.Off[0], keys, ofKeys(scales, keys), most, aheadData, aheadOff, aheadKeys, aheadLines)
+		if len(ahead.Off) == 0 && keyByKey(e, dim, rows) {
+			return integerScoresKernel(integerScores3I8of128VNNI).scores(s, stride, q, rows, dim, k, scales, most, ahead)
+		}
+		return blocks(s, stride, q, rows, dim, k, scales, most, ahead)
 	}
+}
+
+func integerScoresBy(kernels *blocks[integerScoresKernel]) integerScores {
+	return func(s []float32, stride int, q []byte, rows, dim int, k Tile, scales []float32, most float32, ahead Ahead) (done int) {
+		return kernels[rows].scores(s, stride, q, rows, dim, k, scales, most, ahead)
+	}
+}
+
+func (f integerScoresKernel) scores(s []float32, stride int, q []byte, rows, dim int, k Tile, scales []float32, most float32, ahead Ahead) (done int) {
+	keys := len(k.Off)
+	_, _ = s[(rows-1)*stride+keys-1], q[rows*DigitsBytes(dim)-1]
+	aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
+	return keys - f(&s[0], stride, &q[0], dim, unsafe.SliceData(k.Data), &k.Off[0], keys, ofKeys(scales, keys), most, aheadData, aheadOff, aheadKeys, aheadLines)
 }
 
 func integerSumsBy(accumulate *blocks[integerAccumulateKernel]) integerSums {

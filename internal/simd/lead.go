@@ -27,6 +27,22 @@ func Lead(e Elem, dim, rows int) int {
 	return min(max(bytes/max(e.RowBytes(dim), 1), 1), leadTile)
 }
 
+// LeadScores is Lead for scores of keys that lie in long runs, or 0 where nothing is to be fetched.
+func LeadScores(e Elem, dim, rows int) int {
+	if keyByKey(e, dim, rows) {
+		return 0
+	}
+	return Lead(e, dim, rows)
+}
+
+// keyByKey says that keys are best scored one after the other, where they lie in long runs: then, too, the hardware's
+// prefetcher does best alone.
+func keyByKey(e Elem, dim, rows int) bool {
+	return inHalves && asIntegers(e) && e == I8 && rows == 1 && dim == keyDim
+}
+
+const keyDim = 128 // of longer rows registers do not hold the digits; shorter ones leave too little time for a line
+
 // LeadSums is Lead for sums of values that lie in long runs, or 0 where nothing is to be fetched:
 // where kernels that compute for a third as long as they read go through rows from front to back, the
 // hardware's prefetcher does best alone. Sums take a row at a time where scores of several queries

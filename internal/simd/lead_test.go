@@ -23,6 +23,25 @@ func TestLeadIsListed(t *testing.T) {
 	})
 }
 
+// TestLeadOfScores: keys are led alike in long runs, but for those that are scored one after the other, which are not led.
+func TestLeadOfScores(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for e := F32; e < NumElems; e++ {
+			for _, dim := range []int{64, 128, 576} {
+				for rows := 1; rows <= MaxRows; rows++ {
+					want := Lead(e, dim, rows)
+					if inHalves && e == I8 && dim == 128 && rows == 1 && IntegerKernels(e) != nil {
+						want = 0
+					}
+					if lead := LeadScores(e, dim, rows); lead != want {
+						t.Errorf("%v, %d rows of %d elements: keys are led by %d, want %d", e, rows, dim, lead, want)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestLeadOfSums: values are led as keys are; or, one row's of bytes, not at all; or, where
 // registers hold their sums, by a few rows.
 func TestLeadOfSums(t *testing.T) {

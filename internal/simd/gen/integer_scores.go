@@ -91,7 +91,16 @@ func (g integerScores) emit() {
 	g.ADDQ(imm(32), at)
 	g.SUBQ(imm(g.e.channels()), dim)
 	g.JG(op.LabelRef("step"))
-	g.store(acc, s)
+	g.store(s, func(r int) (upper, lower reg.VecVirtual) { return g.numbers(acc[r]) })
+	g.nextBlock(s, key)
+
+	g.Label("all")
+	ahead.rest()
+	g.end()
+}
+
+// nextBlock moves on by a block of keys; to all, if there are no more.
+func (g integerScores) nextBlock(s, key reg.GPVirtual) {
 	g.ADDQ(imm(64), s)
 	g.nextScales(integerBlock)
 	g.SUBQ(imm(integerBlock), g.paramMem("keys"))
@@ -103,9 +112,10 @@ func (g integerScores) emit() {
 	g.JLT(op.LabelRef("block"))
 	g.ADDQ(imm(8*tileKeys), g.paramMem("off"))
 	g.JMP(op.LabelRef("tile"))
+}
 
-	g.Label("all")
-	ahead.rest()
+// end returns that no keys are left, or, from beyond on, how many are.
+func (g integerScores) end() {
 	g.MOVQ(imm(0), g.paramMem("keys"))
 	g.Label("beyond")
 	left := g.param("keys")
@@ -288,8 +298,8 @@ func (g integerScores) transposed(key, at reg.GPVirtual, first int) [4]reg.VecVi
 	return z
 }
 
-// store takes a block's sums to scores, of the keys that are left, unless a scale is above most.
-func (g integerScores) store(acc [][][]reg.VecVirtual, s reg.GPVirtual) {
+// store takes a block's sums, each row's upper·2¹⁶ + lower, to scores, of the keys that are left, unless a scale is above most.
+func (g integerScores) store(s reg.GPVirtual, sums func(r int) (upper, lower reg.VecVirtual)) {
 	mask, over, ones, left := g.K(), g.K(), g.GP64(), g.param("keys")
 	g.MOVQ(imm(0xffff), ones)
 	g.fewer(left, ones)
@@ -311,14 +321,11 @@ func (g integerScores) store(acc [][][]reg.VecVirtual, s reg.GPVirtual) {
 	row := g.GP64()
 	g.MOVQ(s, row)
 	shift := g.broadcast(float32bits(1 << 16))
-	for r, sets := range acc {
-		a := sets[0]
-		for _, more := range sets[1:] {
-			for t := range a {
-				g.VPADDD(more[t], a[t], a[t])
-			}
-		}
-		sum := g.number(a, shift)
+	for r := range g.rows {
+		upper, sum := sums(r)
+		g.VCVTDQ2PS(upper, upper)
+		g.VCVTDQ2PS(sum, sum)
+		g.VFMADD231PS(upper, shift, sum)
 		down := g.vec()
 		g.VMULPS_BCST(disp(q.at(r), digitsUnit), sum, sum)
 		g.VBROADCASTSS(disp(q.at(r), digitsDown), down)
@@ -328,23 +335,26 @@ func (g integerScores) store(acc [][][]reg.VecVirtual, s reg.GPVirtual) {
 		g.VSCALEFPS(down, sum, sum)
 		g.VMULPS(scales, sum, sum)
 		g.VMOVUPS(sum, mask, op.Mem{Base: row})
-		if r < len(acc)-1 {
+		if r < g.rows-1 {
 			g.ADDQ(by, row)
 		}
 	}
 }
 
-// number joins the sums of digits, the lowest first, as one float32.
-func (g integerScores) number(a []reg.VecVirtual, shift reg.VecVirtual) reg.VecVirtual {
-	upper := a[2]
+// numbers joins the sums of digits, the lowest first and of one or more sets, as two numbers.
+func (g integerScores) numbers(sets [][]reg.VecVirtual) (upper, lower reg.VecVirtual) {
+	a := sets[0]
+	for _, more := range sets[1:] {
+		for t := range a {
+			g.VPADDD(more[t], a[t], a[t])
+		}
+	}
+	upper = a[2]
 	if len(a) == allDigits {
 		g.VPSLLD(op.U8(8), a[3], a[3])
 		g.VPADDD(a[3], upper, upper)
 	}
 	g.VPSLLD(op.U8(8), a[1], a[1])
 	g.VPADDD(a[1], a[0], a[0])
-	g.VCVTDQ2PS(upper, upper)
-	g.VCVTDQ2PS(a[0], a[0])
-	g.VFMADD231PS(upper, shift, a[0])
-	return a[0]
+	return upper, a[0]
 }

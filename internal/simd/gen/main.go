@@ -45,7 +45,7 @@ func run(dir string) error {
 	}
 	if err := writeAll(dir, &vnni, map[string]func(*gen){
 		"scores": scoresFile, "accumulate": accumulateFile,
-		"integer_digits": integerDigitsFile, "integer_scores": integerScoresFile, "integer_accumulate": integerAccumulateFile,
+		"integer_digits": integerDigitsFile, "integer_scores": integerScoresFile, "integer_keys": integerKeysFile, "integer_accumulate": integerAccumulateFile,
 	}); err != nil {
 		return err
 	}
