@@ -84,7 +84,7 @@ func (lib *library) kernels(view *kv.View, group int) (kernels, error) {
 	if group >= simd.PairedRows(k) && scaledLate(view.K.Scales.Kind) && view.K.Dim%simd.PairRow(k) == 0 {
 		ks.pairs = lib.pairs[k]
 	}
-	if group >= simd.RoundedRows(v) {
+	if group >= simd.RoundedRows(v) && view.V.Dim%simd.RoundedRow(v) == 0 {
 		ks.rounded = lib.rounded[v]
 	}
 	if f := lib.integers[k]; f.Takes(view.K.Dim) {

@@ -56,18 +56,15 @@ func accumulateRoundedFor(e Elem) HeadsAccumulateFunc {
 	case !useDots:
 		return nil
 	case e == E4M3 || e == E5M2:
-		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateEights[e], &sizesEights, limits{}), accumulateFor(e))
+		return accumulateOfWhole(RoundedRow(e), accumulateBy(e, &accumulateEights[e], &sizesEights, limits{}), accumulateFor(e))
 	case e != BF16:
 		return nil
 	}
-	return accumulateOfWhole(dotRow, accumulateBy(e, over(&accumulateDots[e], &accumulateAVX512[e]), &sizesAVX512, limits{}), accumulateFor(e))
+	return accumulateOfWhole(RoundedRow(e), accumulateBy(e, over(&accumulateDots[e], &accumulateAVX512[e]), &sizesAVX512, limits{}), accumulateFor(e))
 }
 
 // sizesEights: registers hold the sums of six rows; of seven, and of eight, four go first.
 var sizesEights = sizes{0, 1, 2, 3, 4, 5, 6, 4, 4}
-
-// dotRow is what rows are multiples of for kernels that multiply two keys at a time.
-const dotRow = 32
 
 func roundWeights(p []float32, stride, rows, keys int, l, alpha []float32) {
 	if rows == 0 || keys == 0 || !useDots {

@@ -10,6 +10,15 @@ func RoundedRows(e Elem) int {
 	return 1
 }
 
+// RoundedRow is what rows of values of type e are multiples of, in elements, for kernels that gain by
+// rounded weights.
+func RoundedRow(e Elem) int {
+	if e == BF16 {
+		return 32
+	}
+	return 64
+}
+
 // RoundWeights rounds weights to bfloat16, ties to either side, and sums them up:
 //
 //	p[r·stride+j] = bfloat16(p[r·stride+j])
