@@ -74,31 +74,35 @@ func ExampleSequence_Fork() {
 	check(err)
 	defer runner.Close()
 
-	ctx, prompt := context.Background(), runner.NewSequence()
-	check(prompt.Feed(ctx, make([]int, 40), nil, nil)) // two pages of 16 tokens and a half
+	ctx, prompt, vocab := context.Background(), runner.NewSequence(), m.Config().VocabSize
+	next := make([]float32, vocab)
+	check(prompt.Feed(ctx, make([]int, 40), next, nil)) // two pages of 16 tokens and a half
 	alone := runner.KVBytes()
-	answers := []model.Part{{IDs: []int{20}}, {IDs: []int{30}}, {IDs: []int{333}}}
+	answers, draw, text := make([]model.Part, 3), make([]*sample.Chain, 3), make([][]int, 3)
+	say := func(i int, logits []float32) { // draws the answer's next token
+		id, err := draw[i].Next(logits)
+		check(err)
+		text[i] = append(text[i], id)
+		answers[i].IDs = []int{id}
+	}
 	for i := range answers {
 		answers[i].Seq, err = prompt.Fork()
 		check(err)
-		answers[i].Logits = make([]float32, m.Config().VocabSize)
+		answers[i].Logits = make([]float32, vocab)
+		draw[i], err = sample.New(vocab, sample.Options{Temperature: 1, Seed: uint64(i)})
+		check(err)
+		say(i, next) // the prompt's logits are those of every answer's first token
 	}
 	check(prompt.Free()) // its forks have what they need
-	greedy, err := sample.New(m.Config().VocabSize, sample.Options{})
-	check(err)
-	text := make([][]int, len(answers))
-	for range 4 {
+	for range 3 {
 		check(runner.Forward(ctx, answers...))
 		for i := range answers {
-			id, err := greedy.Next(answers[i].Logits)
-			check(err)
-			text[i] = append(text[i], id)
-			answers[i].IDs = []int{id}
+			say(i, answers[i].Logits)
 		}
 	}
 	fmt.Printf("%d answers: %v\n", len(text), text)
 	fmt.Printf("%.2f times the memory of the prompt\n", float64(runner.KVBytes())/float64(alone))
 	// Output:
-	// 3 answers: [[40 40 40 72] [72 72 72 72] [62 31 62 62]]
+	// 3 answers: [[221 286 151 217] [31 128 30 247] [364 348 325 106]]
 	// 1.67 times the memory of the prompt
 }

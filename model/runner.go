@@ -22,7 +22,8 @@ type Options struct {
 	Device Device
 	// Threads is how many goroutines multiply, the caller of Forward counted. Zero means GOMAXPROCS.
 	Threads int
-	// KeyType and ValueType are what the caches store. The zero value is F32.
+	// KeyType and ValueType are what the caches store. The zero value is F32, which loses nothing;
+	// flashdec generate stores F16 unless told otherwise, half of the bytes to read.
 	KeyType, ValueType kv.DType
 	// MaxContext is the most tokens of a sequence. Zero means what the model was made for. It may be more, and what
 	// follows from positions beyond Config.Reach is computed as any, but the model never saw their like. Memory is

@@ -14,6 +14,7 @@
 package tensorfile
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -196,8 +197,14 @@ func parse(data []byte, path string) (*File, error) {
 		t.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 		return newFile([]Tensor{t}, map[string]string{}), nil
 	}
+	if bytes.HasPrefix(data, []byte(ggufMagic)) {
+		return nil, fmt.Errorf("a model in GGUF, want safetensors, npy or npz (flashdec generate and package model take GGUF): %w", ErrFormat)
+	}
 	return nil, fmt.Errorf("neither safetensors nor npy nor npz by content or extension: %w", ErrFormat)
 }
+
+// ggufMagic begins files of models that this package does not read.
+const ggufMagic = "GGUF"
 
 // format names the format of data as an extension. The order matters: a header length of safetensors
 // can spell the signature of a zip, but a zip never has '{' at byte 8, and the signature of an npy

@@ -105,3 +105,15 @@ func allocated(f func()) uint64 {
 // memoryFor bounds what parsing so many bytes may allocate: the fixed buffers of the zip and JSON
 // readers, and the largest growth found, that of a directory or header of the shortest entries.
 func memoryFor(size int) uint64 { return 256<<10 + 64*uint64(size) }
+
+// TestOpenTellsModelsFromTensors: a model's file is told apart, with what takes it, whatever its name.
+func TestOpenTellsModelsFromTensors(t *testing.T) {
+	for name, words := range map[string]string{"model.gguf": "a model in GGUF", "model": "package model", "model.bin": "want safetensors"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte("GGUF\x03\x00\x00\x00"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(path)
+		wantError(t, err, ErrFormat, path, words)
+	}
+}

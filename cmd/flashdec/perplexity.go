@@ -66,6 +66,9 @@ type comparison struct {
 	nll float64
 }
 
+// fewTokens is how many tokens a text has at least whose perplexity is taken without a word.
+const fewTokens = 1000
+
 func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 	l, err := cmd.load(cmd.Model)
 	if err != nil {
@@ -99,6 +102,9 @@ func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 		return err
 	}
 	cmd.tellReach(t, l.model.Config())
+	if len(ids) < fewTokens {
+		fmt.Fprintf(t.errs, "flashdec: %s has %s, whose perplexity says little of the model: want some thousands\n", quotePath(cmd.File), count(len(ids), "token"))
+	}
 	report := &perplexityReport{KVDType: cmd.KVDType}
 	if cmd.Against != "" {
 		report.comparison = &comparison{Against: cmd.Against}
