@@ -24,7 +24,11 @@ func Lead(e Elem, dim, rows int) int {
 	case e == F32 && useAVX512:
 		bytes = leadFarthest
 	}
-	return min(max(bytes/max(e.RowBytes(dim), 1), 1), leadTile)
+	most := leadTile
+	if rows == 1 && inPairs(e) {
+		most = leadShort
+	}
+	return min(max(bytes/max(e.RowBytes(dim), 1), 1), most)
 }
 
 // LeadScores is Lead for scores of keys that lie in long runs, or 0 where nothing is to be fetched.
@@ -52,6 +56,8 @@ func LeadSums(e Elem, dim, rows int) int {
 	case !useAVX512 || !inHalves:
 	case rows == 1 && e == I8 && asIntegers(e) && takesIntegers(dim):
 		return 0
+	case rows == 1 && inPairs(e) && e.RowBytes(dim) >= longEight:
+		return 2 * leadRows
 	case rows*dim <= registerSums && (e == F32 && rows <= 4 || rows == 2 && readsLonger(e)):
 		return leadRows
 	}
@@ -82,11 +88,18 @@ const (
 
 // leadTile is a tile and some more, for kernels that come to a tile's last rows early;
 // leadInteger is for integers', whose rows are short and which touch a block of 16 keys of
-// the next tile before they take it.
+// the next tile before they take it; leadShort for rows that a tile of is not far enough ahead.
 const (
 	leadTile    = TileKeys + 16   // docs/calibration.md
 	leadInteger = 2*TileKeys - 16 // docs/calibration.md
+	leadShort   = 2*TileKeys - 16 // docs/calibration.md
 )
+
+// longEight is the least row of 8-bit floats, in bytes, whose values the hardware's prefetcher leads best.
+const longEight = 128 // docs/calibration.md
+
+// inPairs says that 8-bit floats are summed two keys at a time.
+func inPairs(e Elem) bool { return useDots && (e == E4M3 || e == E5M2) }
 
 // comesEarly says that sums read a part of all of a tile's values first, and that fetching
 // a tile ahead makes up for it: where there is more to compute than to read of one row.
