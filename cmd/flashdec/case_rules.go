@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/flashdec/flashdec/tensorfile"
 )
 
 // rules are the names that metadata gives a meaning to, inputs those that tensors
@@ -14,8 +16,8 @@ import (
 var (
 	rules  = []string{"scale", "causal", "window", "softcap"}
 	inputs = []string{"q", "k", "v", "lens", "sinks", "alibi_slopes", "mask", "out", "lse"}
-	// notes are metadata that say where a case is from and how to show it.
-	notes = []string{"name", "text", "pieces", "source", "model", "arch", "layer", "format"}
+	// notes say where a case is from and how to show it: metadata, and the ids of its tokens, a tensor.
+	notes = []string{"name", "text", "pieces", "source", "model", "arch", "layer", "format", "tokens"}
 )
 
 // unknownKeys are the metadata keys that nobody reads: a misspelt rule is among them.
@@ -30,22 +32,47 @@ func (c *decodeCase) unknownKeys() []string {
 	return unknown
 }
 
-// warn tells of metadata that nobody reads. It is no error: files may hold what they
-// like.
+// unknownTensors are the tensors that nobody reads: a misspelt input is among them. Those that are metadata, too, as an
+// .npz has it, count there.
+func unknownTensors(f *tensorfile.File) []string {
+	var unknown []string
+	for _, t := range f.Tensors {
+		if _, both := f.Metadata[t.Name]; !both && !slices.Contains(inputs, t.Name) && !slices.Contains(notes, t.Name) {
+			unknown = append(unknown, t.Name)
+		}
+	}
+	return unknown
+}
+
+// warn tells of what nobody reads. It is no error: files may hold what they like.
 func (c *decodeCase) warn(t *terminal) {
+	for _, unread := range []struct {
+		kind        string
+		names, read []string
+		are         string
+	}{
+		{"tensor", unknownTensors(c.file), inputs, "tensors"},
+		{"metadata", c.unknownKeys(), rules, "rules"},
+	} {
+		if len(unread.names) > 0 {
+			fmt.Fprintf(t.errs, "flashdec: %s: %s %s: not read; %s are %s\n",
+				quotePath(c.path), unread.kind, fewNames(unread.names), unread.are, strings.Join(unread.read, ", "))
+		}
+	}
+}
+
+// fewNames lists a file's names, as many and as much of each as a line has room for.
+func fewNames(names []string) string {
 	const most, longest = 5, 40
-	keys := c.unknownKeys()
-	if len(keys) == 0 {
-		return
-	}
 	more := ""
-	if len(keys) > most {
-		keys, more = keys[:most], fmt.Sprintf(" and %d more", len(keys)-most)
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	for i, key := range keys {
-		keys[i] = clip(key, longest)
+	short := make([]string, len(names))
+	for i, name := range names {
+		short[i] = clip(name, longest)
 	}
-	fmt.Fprintf(t.errs, "flashdec: %s: metadata %s%s: not read; rules are %s\n", quotePath(c.path), strings.Join(keys, ", "), more, strings.Join(rules, ", "))
+	return strings.Join(short, ", ") + more
 }
 
 // rulesLine is the rules in words, in the order in which they apply.

@@ -50,6 +50,9 @@ func (r *caseReader) required(name, dims string) (tensorfile.Tensor, error) {
 	if err != nil {
 		return t, err
 	}
+	if unread := unknownTensors(r.file); !found && len(unread) > 0 {
+		return t, r.bad(name, "is missing, want %s; nobody reads the file's %s", dims, fewNames(unread))
+	}
 	if !found {
 		return t, r.bad(name, "is missing, want %s", dims)
 	}

@@ -106,9 +106,32 @@ func TestUnknownExtrasAreFine(t *testing.T) {
 	path := f.write(t, filepath.Join(t.TempDir(), "extra.safetensors"))
 	for _, verb := range []string{"run", "verify", "explain", "trace"} {
 		told := want(t, exitDone, verb, path).errs
-		if line := path + ": metadata author, casual: not read; rules are scale, causal, window, softcap\n"; !strings.HasSuffix(told, line) {
-			t.Errorf("%s says %q, want %q", verb, told, line)
+		lines := "flashdec: " + path + ": tensor hidden: not read; tensors are q, k, v, lens, sinks, alibi_slopes, mask, out, lse\n" +
+			"flashdec: " + path + ": metadata author, casual: not read; rules are scale, causal, window, softcap\n"
+		if !strings.HasSuffix(told, lines) {
+			t.Errorf("%s says %q, want %q", verb, told, lines)
 		}
+	}
+}
+
+// TestMisspeltTensors: one that may be missing is told of, once in an .npz, too; beside one that must not be, the error
+// names it.
+func TestMisspeltTensors(t *testing.T) {
+	for _, form := range []string{"safetensors", "npz"} {
+		path := filepath.Join(t.TempDir(), "misspelt."+form)
+		f := goodFile()
+		f.tensors["sink"] = f.tensors["sinks"]
+		delete(f.tensors, "sinks")
+		f.metadata["casual"] = "true"
+		for _, verb := range []string{"run", "verify", "explain", "trace"} {
+			told := want(t, exitDone, verb, f.write(t, path)).errs
+			if strings.Count(told, ": tensor sink: not read; tensors are q, k, v, lens, ") != 1 || strings.Count(told, "casual") != 1 {
+				t.Errorf("%s says %q, want it to tell once of sink and of casual", verb, told)
+			}
+		}
+		f.tensors["kk"] = f.tensors["k"]
+		delete(f.tensors, "k")
+		refuses(t, []string{path, "tensor k", "missing", "nobody reads the file's kk, sink\n"}, "run", f.write(t, path))
 	}
 }
 
@@ -352,15 +375,19 @@ func TestCountlessSequencesAreRefused(t *testing.T) {
 	}
 }
 
-// Of many metadata keys that nobody reads, some are named and the others counted.
-func TestManyUnreadKeysAreCounted(t *testing.T) {
+// Of many metadata keys or tensors that nobody reads, some are named and the others counted.
+func TestManyUnreadNamesAreCounted(t *testing.T) {
 	f := goodFile()
 	for i := range 8 {
 		f.metadata[fmt.Sprint("note", i)] = "x"
+		f.put(fmt.Sprint("extra", i), 2)
 	}
 	path := f.write(t, filepath.Join(t.TempDir(), "notes.safetensors"))
-	if told := want(t, exitDone, "run", path).errs; !strings.Contains(told, "metadata note0, note1, note2, note3, note4 and 3 more: not read") {
-		t.Errorf("stderr is %q", told)
+	told := want(t, exitDone, "run", path).errs
+	for _, line := range []string{"metadata note0, note1, note2, note3, note4 and 3 more: not read", "tensor extra0, extra1, extra2, extra3, extra4 and 3 more: not read"} {
+		if !strings.Contains(told, line) {
+			t.Errorf("stderr is %q, want %q", told, line)
+		}
 	}
 }
 

@@ -27,8 +27,8 @@ heads, keys, dim], and may have lens, sinks, alibi_slopes, mask, out and lse.
 Rules are metadata. In safetensors each is text: "scale": "0.125", "causal": "true",
 "window": "128", "softcap": "50"; in an .npz an array of one element each:
 np.savez(f, q=q, k=k, v=v, scale=0.125, causal=True, window=128). Without a scale it
-is 1/√(key dim); the other rules are off where they are not given. A key that nobody
-reads, such as a misspelt one, is told of on stderr.
+is 1/√(key dim); the other rules are off where they are not given. A tensor or a key
+that nobody reads, such as a misspelt one, is told of on stderr.
 
 error, answer and stored are largest absolute differences over all elements; the
 limit of out goes by the largest |v| (docs/NUMERICS.md).
