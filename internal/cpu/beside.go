@@ -181,6 +181,7 @@ func (w *worker) scoreBeside(i, lo, hi int) {
 			w.walking[h].score(i, 1, ahead)
 			ahead = simd.Ahead{}
 		}
+		return // with the scales of their tokens
 	}
 	if w.job.launch.KV.K.Scales.Kind != kv.TokenScale {
 		return

@@ -121,6 +121,25 @@ func TestEightBitFloatsMeetQueriesInPairs(t *testing.T) {
 	}
 }
 
+// TestHeadsOfEightBitFloatsChooseTheirKernelsAlone: of heads side by side, some with queries that
+// bfloat16 holds and one without, each gets its tokens' scales once.
+func TestHeadsOfEightBitFloatsChooseTheirKernelsAlone(t *testing.T) {
+	b := cpu.New(cpu.Options{Threads: 1})
+	defer b.Close()
+	for _, dtype := range eightBitFloats {
+		for _, group := range eightGroups {
+			l := headsInCodes(t, dtype, 3, group, 700, 1, inBFloat16, asTheyAre, asTheyAre)
+			for _, change := range []float32{0, 0x1p-12} { // nothing, and the second head
+				l.Q[group*integerDim] += change
+				if err := b.Decode(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, l)
+			}
+		}
+	}
+}
+
 func scoredInPairs(t *testing.T, l *backend.Launch) bool {
 	t.Helper()
 	b := cpu.New(cpu.Options{Threads: 1})

@@ -31,8 +31,14 @@ func integers(t *testing.T, dtype kv.DType, n, queries int, q func(row []float32
 // inCodes is the same of any quantised type and number of query heads.
 func inCodes(t *testing.T, dtype kv.DType, heads, n, queries int, q func(row []float32), k, v func(row []float32, pos int)) *backend.Launch {
 	t.Helper()
+	return headsInCodes(t, dtype, 1, heads, n, queries, q, k, v)
+}
+
+// headsInCodes is the same of any number of KV heads, with group query heads each.
+func headsInCodes(t *testing.T, dtype kv.DType, kvHeads, group, n, queries int, q func(row []float32), k, v func(row []float32, pos int)) *backend.Launch {
+	t.Helper()
 	cache, err := kv.New(kv.Config{
-		NumKVHeads: 1, KeyDim: integerDim, ValueDim: integerDim, PageSize: 32, NumPages: n/32 + 1, KeyType: dtype, ValueType: dtype,
+		NumKVHeads: kvHeads, KeyDim: integerDim, ValueDim: integerDim, PageSize: 32, NumPages: n/32 + 1, KeyType: dtype, ValueType: dtype,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,10 +54,14 @@ func inCodes(t *testing.T, dtype kv.DType, heads, n, queries int, q func(row []f
 	}
 	seq := cache.NewSequence()
 	for pos := range n {
-		key, value := row(), row()
-		k(key, pos)
-		v(value, pos)
-		if err := seq.Append(key, value); err != nil {
+		var keys, values []float32
+		for range kvHeads {
+			key, value := row(), row()
+			k(key, pos)
+			v(value, pos)
+			keys, values = append(keys, key...), append(values, value...)
+		}
+		if err := seq.Append(keys, values); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,13 +69,13 @@ func inCodes(t *testing.T, dtype kv.DType, heads, n, queries int, q func(row []f
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.New(plan.Config{NumKVHeads: 1, GroupSize: heads, Width: 2, QueryTile: 16, Seqs: []plan.Seq{{Len: n, NumQueries: queries}}})
+	p, err := plan.New(plan.Config{NumKVHeads: kvHeads, GroupSize: group, Width: max(1, 3-kvHeads), QueryTile: 16, Seqs: []plan.Seq{{Len: n, NumQueries: queries}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := queries * heads
+	rows := queries * kvHeads * group
 	l := &backend.Launch{
-		Shape: attn.Shape{NumHeads: heads, NumKVHeads: 1, KeyDim: integerDim, ValueDim: integerDim}, Options: new(attn.Options),
+		Shape: attn.Shape{NumHeads: kvHeads * group, NumKVHeads: kvHeads, KeyDim: integerDim, ValueDim: integerDim}, Options: new(attn.Options),
 		Plan: p, KV: view, Out: make([]float32, rows*integerDim), LSE: make([]float32, rows),
 	}
 	for range rows {
