@@ -121,7 +121,7 @@ What was recorded, losses included: tables and pictures of every file in [bench/
 
     go run ./bench/table -docs
 
-Rates are of keys and values read; shares are of a bare read of the same bytes by the same threads just before, medians of rounds, marked ~ where that read was disturbed. Ways: *flashdec*; the same
+Rates are of keys and values read; shares are of a bare read of the same bytes by the same threads just before, medians of rounds, marked ~ where that read was disturbed. Queries beside keys in bf16, e4m3 and e5m2 are such as bf16 holds, as in models that compute in it. Ways: *flashdec*; the same
 *unsplit*, one item a sequence and KV head (on a GPU by blocks of four warps, as with all forced numbers of splits); *direct*, the softmax in float64; *plain*, a loop as one writes it in Go; and peers by name. Pictures leave out the two
 slow ones, whose bars would not show. To measure another machine and to draw what it did:
 

@@ -137,15 +137,16 @@ func decodeOf(name string, c *Case, views []kv.View, eng *flashdec.Engine, split
 	return im, nil
 }
 
-// Query makes the step's queries, [sequences, Heads, Dim]: beside keys in bfloat16 those that it
-// holds, as they are in models that compute in it.
+// Query makes the step's queries, [sequences, Heads, Dim]: beside keys in bfloat16 and
+// in 8-bit floats those that bfloat16 holds, as they are in models that compute in it.
 func (c *Case) Query() []float32 {
 	rng := rand.New(rand.NewPCG(4, 5))
 	q := make([]float32, len(c.Lens)*c.Heads*c.Dim)
 	for i := range q {
 		q[i] = float32(rng.NormFloat64())
 	}
-	if c.DType == kv.BF16 {
+	switch c.DType {
+	case kv.BF16, kv.F8E4M3, kv.F8E5M2:
 		short := make([]byte, simd.BF16.RowBytes(len(q)))
 		simd.Narrow(short, simd.BF16, q)
 		simd.Widen(q, simd.BF16, short)
