@@ -126,6 +126,7 @@ type distances struct {
 	AnswerErr    *float64 `json:"answer_err,omitempty"` // beside the file's own out
 	AnswerLSEErr *float64 `json:"answer_lse_err,omitempty"`
 	AnswerLimit  *float64 `json:"answer_limit,omitempty"`
+	Judged       *bool    `json:"answer_judged,omitempty"` // the file's own out and lse, where it has any
 
 	directOK, answerOK bool // within all limits, the LSE's too
 }
@@ -138,6 +139,8 @@ func (j judgement) distances() distances {
 	if j.file == nil {
 		return d
 	}
+	judged := !j.lossy
+	d.Judged = &judged
 	d.NonFinite += j.file.NonFinite
 	if j.hasLSE {
 		d.AnswerLSEErr = &j.file.LSEErr
@@ -261,15 +264,19 @@ func (j *judgement) add(k judgement) {
 	}
 }
 
-// print tells the distances in run's report. What the file says was computed from
-// other keys and values than a lossy cache's is not told: the report has the price
-// of the type.
+// unjudged tells that the file has an answer which is no judge, see judge.lossy.
+func (d distances) unjudged() bool { return d.Judged != nil && !*d.Judged }
+
+// print tells the distances in run's report. How far the file's answer lies from what a lossy cache gives is not told:
+// the report has the price of the type.
 func (d distances) print(t *terminal) {
 	t.printf("error   out %.2g (limit %.2g), lse %.2g from the float64 softmax %s\n", d.MaxAbsErr, d.Limit, d.LSEErr, mark(d.directOK))
 	if d.NonFinite > 0 {
 		t.printf("        %s NaN or infinite on one side only\n", count(d.NonFinite, "element"))
 	}
 	switch {
+	case d.unjudged():
+		t.printf("answer  not judged: the file's own is of keys and values before rounding\n")
 	case d.AnswerLimit != nil && d.AnswerLSEErr != nil:
 		t.printf("answer  out %.2g (limit %.2g), lse %.2g from the file's own %s\n", *d.AnswerErr, *d.AnswerLimit, *d.AnswerLSEErr, mark(d.answerOK))
 	case d.AnswerLimit != nil:

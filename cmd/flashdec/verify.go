@@ -19,8 +19,9 @@ type verifyCmd struct {
 	engineFlags
 	JSON bool `name:"json" help:"Print one JSON object a file, and one for all."`
 
-	counts int  // from Splits
-	headed bool // the columns are named
+	counts   int      // from Splits
+	headed   bool     // the columns are named
+	unjudged unjudged // the files' own answers
 }
 
 // allCounts is the most splits that --splits all tries.
@@ -30,7 +31,9 @@ func (*verifyCmd) Help() string {
 	return `A file passes when the result lies within the limits of docs/NUMERICS.md from the
 direct float64 softmax, and from the file's own out and lse where it has them. out
 and lse are the largest absolute differences from the direct softmax, limit is what
-out's may be; rules are those that the file asks for.
+out's may be; rules are those that the file asks for. Where --kv-dtype rounds keys or
+values, the direct softmax is of the rounded ones, and the file's own out and lse,
+which are of the others, are not judged: a last line says so.
 The exit code is 2 when some file could not be read, and else 1 when one failed. In
 JSON, what could not be read has file, ok and error, and nothing measured.
 Files in folders that have nothing of a case, such as a model's weights, are skipped.
@@ -121,6 +124,7 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 			continue
 		}
 		total.Total++
+		cmd.unjudged.add(r)
 		if !r.OK {
 			total.Failed++
 		}
@@ -201,6 +205,9 @@ func (cmd *verifyCmd) sum(t *terminal, total totalReport, took time.Duration) er
 	}
 	if total.Total > 1 || skipped != "" {
 		t.printf("%s, %d failed%s, %.1f s\n", count(total.Total, "file"), total.Failed, skipped, took.Seconds())
+	}
+	if text := cmd.unjudged.String(); text != "" {
+		t.printf("%s\n", fold(text, 0))
 	}
 	return nil
 }

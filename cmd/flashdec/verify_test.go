@@ -61,11 +61,37 @@ func TestVerifyStoredAs(t *testing.T) {
 	}
 }
 
+// TestVerifyTellsWhatIsNotJudged: a file's own answer is no judge of a cache that rounds, however wrong it is; that is said.
+func TestVerifyTellsWhatIsNotJudged(t *testing.T) {
+	wrong := spoiled(t, "two_keys.safetensors", "out", set(0, func(x float64) float64 { return x + 100 }))
+	const says = "Not judged: the own out and lse of 1 file, which are of those before they were rounded; out is up to 1e+02 from them."
+	for _, c := range []struct {
+		dtype  string
+		exit   int
+		judged bool
+	}{{"int8", exitDone, false}, {"int4", exitDone, false}, {"f32", exitCheckFailed, true}} {
+		flag := "--kv-dtype=" + c.dtype
+		told := want(t, c.exit, "verify", wrong, flag).stdout
+		if _, after, said := strings.Cut(told, "\nJudged by"); said {
+			fits(t, after)
+		}
+		if words := strings.Join(strings.Fields(told), " "); strings.Contains(words, "as "+c.dtype+" holds them. "+says) == c.judged {
+			t.Errorf("%s: %s", c.dtype, told)
+		}
+		if line := objects(t, want(t, c.exit, "verify", wrong, flag, "--json").stdout)[0]; line["answer_judged"] != c.judged {
+			t.Errorf("%s: answer_judged is %v, want %t", c.dtype, line["answer_judged"], c.judged)
+		}
+		if told := want(t, c.exit, "run", wrong, flag).stdout; strings.Contains(told, "answer  not judged: ") == c.judged {
+			t.Errorf("%s: %s", c.dtype, told)
+		}
+	}
+}
+
 func TestVerifyFieldNames(t *testing.T) {
 	line := objects(t, want(t, exitDone, "verify", filepath.Join(attentionDir, "two_keys.safetensors"), "--json").stdout)[0]
 	names := slices.Sorted(maps.Keys(line))
 	wanted := []string{
-		"answer_err", "answer_limit", "answer_lse_err", "backend", "file", "invariant", "kernel", "kv_dtype", "limit", "lse_err",
+		"answer_err", "answer_judged", "answer_limit", "answer_lse_err", "backend", "file", "invariant", "kernel", "kv_dtype", "limit", "lse_err",
 		"max_abs_err", "nonfinite", "ok", "page_size", "rules", "seconds", "split_counts", "splits",
 	}
 	if diff := cmp.Diff(wanted, names); diff != "" {
