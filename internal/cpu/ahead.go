@@ -6,6 +6,10 @@ import "github.com/flashdec/flashdec/internal/simd"
 // each plane's reading by some rows. Streams side by side share the next tiles of all
 // of them, in the order of memory, so that each fetches other streams' rows.
 
+// longRead is how many bytes of a head's keys, and values, lie together where the hardware's prefetcher, which begins
+// anew with each run, is left more of the work.
+const longRead = 256 << 10 // docs/calibration.md
+
 // lead lists the rows to fetch during a sweep of a stream that walks alone.
 func (c *stream) lead() {
 	k, v, shape, kernels := &c.job.k, &c.job.v, &c.job.launch.Shape, &c.job.kernels

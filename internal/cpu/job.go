@@ -26,7 +26,7 @@ type job struct {
 	queries  []int          // [seqs] a sequence's first query among all
 	k, v     plane
 	scaled   bool // keys or values have a scale each
-	longRuns bool // a head's keys, and its values, lie in runs that are worth reading one by one
+	longRuns bool // a head's keys, and its values, lie in runs of longRead or more
 	kernels  kernels
 	scales   []float32 // [sweepKeys] the scale, and what keys share of theirs, for scores of queries that lack it
 	// sweepKeys is how many keys a sweep has, as the group has it, and nothing
@@ -58,7 +58,7 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 	}
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
 	j.scaled = l.KV.K.Scales.Kind == kv.TokenScale || l.KV.V.Scales.Kind == kv.TokenScale
-	j.longRuns = min(keyRun(&l.KV.K, l.KV.PageSize)*j.k.row, keyRun(&l.KV.V, l.KV.PageSize)*j.v.row) >= longRun
+	j.longRuns = min(keyRun(&l.KV.K, l.KV.PageSize)*j.k.row, keyRun(&l.KV.V, l.KV.PageSize)*j.v.row) >= longRead
 	j.next.Store(0)
 	j.stopped.Store(false)
 	j.partials.resize(l.Plan.Rows, l.Shape.ValueDim)

@@ -17,7 +17,7 @@ func Lead(e Elem, dim, rows int) int {
 	}
 	bytes := LeadFar
 	switch {
-	case mostlyReads(e, dim, rows):
+	case e == F32 && mostlyReads(e, dim, rows):
 		return leadRows
 	case onePass(e, dim, rows):
 		bytes = leadNear
@@ -33,8 +33,11 @@ func Lead(e Elem, dim, rows int) int {
 
 // LeadScores is Lead for scores of keys that lie in long runs, or 0 where nothing is to be fetched.
 func LeadScores(e Elem, dim, rows int) int {
-	if keyByKey(e, dim, rows) {
+	switch {
+	case keyByKey(e, dim, rows):
 		return 0
+	case mostlyReads(e, dim, rows):
+		return leadRows
 	}
 	return Lead(e, dim, rows)
 }
@@ -58,7 +61,7 @@ func LeadSums(e Elem, dim, rows int) int {
 		return 0
 	case rows == 1 && inPairs(e) && e.RowBytes(dim) >= longEight:
 		return 2 * leadRows
-	case rows*dim <= registerSums && (e == F32 && rows <= 4 || rows == 2 && readsLonger(e)):
+	case rows*dim <= registerSums && (e == F32 && rows <= 4 || rows <= 2 && readsLonger(e)):
 		return leadRows
 	}
 	return Lead(e, dim, rows)
@@ -78,7 +81,7 @@ func LeadBeside(e Elem, dim, rows int, inOrder bool) int {
 // Bytes ahead: enough for the memory's latency where a row is read once, from front
 // to back, and more where sums come back to it in further passes. A few rows are best
 // where next to nothing but reading is done, in order and without a pause: then the
-// hardware's prefetcher does the most of it.
+// hardware's prefetcher does the most of it, but begins anew with each run.
 const (
 	leadRows     = 4
 	leadNear     = 10 << 10
