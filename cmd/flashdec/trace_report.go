@@ -88,11 +88,10 @@ func (cmd *traceCmd) report(s *tracedStep, decodes []*tracedDecode) *traceReport
 
 func (d *tracedDecode) report(bytes int) decodeTrace {
 	p, trace, sum := d.run.Plan, d.run.Trace, d.run.Summary()
-	woken := d.woken.atLeast(sum.Worked)
 	r := decodeTrace{
 		run: d.run, Name: d.run.Name, Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
 		Seconds: seconds(trace.End), SecondsMin: seconds(d.traces[0].End), SecondsMax: seconds(d.traces[len(d.traces)-1].End),
-		Woken: woken.workers, Asleep: woken.why(), Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Processors)),
+		Woken: d.woken.atLeast(sum.Worked).workers, Asleep: d.woken.whyAfter(sum.Worked), Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Processors)),
 	}
 	r.Rate = float64(bytes) / max(r.Seconds, 1e-9)
 	for i, l := range sum.Processors {

@@ -202,7 +202,7 @@ func TestSmallWorkSaysWhoSleeps(t *testing.T) {
 		args   []string
 		sleeps string
 	}{
-		{[]string{"run", small, "--threads=2", "--no-tuned"}, "woken 1 of 2 threads takes all 12 items: their 1.7 million multiply-adds are done before another would be awake; one more is woken for each 2.1 million (flashdec tune measures it); right after a step half of that is enough, so the times after the first are of 2 threads"},
+		{[]string{"run", small, "--threads=2", "--no-tuned"}, "woken 1 of 2 threads takes all 12 items: their 1.7 million multiply-adds are done before another would be awake; one more is woken for each 2.1 million (flashdec tune measures it); right after a step half of that is enough: 2 are called in the times after the first"},
 		{[]string{"trace", small, "--threads=1", "--no-tuned", "--rounds=1"}, ""},
 		{append(slices.Clone(traceArgs), "--lens=20000", "--no-tuned"), ""},
 	} {
@@ -253,6 +253,28 @@ func TestTraceTellsWhoWorked(t *testing.T) {
 				t.Errorf("%s threads: %d took items, but told is %q", threads, worked, said)
 			}
 		}
+	}
+}
+
+// TestRunAndTraceAgreeOnThreads: of one step, both tell how many it wakes when it comes first and how many are called right
+// after another; trace also tells who came.
+func TestRunAndTraceAgreeOnThreads(t *testing.T) {
+	w := woken{threads: 4, workers: 1, items: 12, work: 1_700_000, perHelper: 2_100_000, tuned: "built in", after: 2}
+	const both = "1 of 4 threads takes all 12 items: their 1.7 million multiply-adds are done before another would be awake; " +
+		"one more is woken for each 2.1 million (built in); right after a step half of that is enough: 2 "
+	for got, want := range map[string]string{
+		w.whyAtFirst(): both + "are called in the times after the first",
+		w.whyAfter(1):  both + "were called here, and 1 came in time",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := w.whyAfter(2); !strings.HasPrefix(got, "2 of 4 threads take all 12 items: ") || strings.Contains(got, "called") {
+		t.Errorf("%q, want it to say that two took all items", got)
+	}
+	if got := w.whyAfter(4); got != "" {
+		t.Errorf("%q, where all threads worked", got)
 	}
 }
 

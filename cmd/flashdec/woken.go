@@ -71,8 +71,20 @@ func (w woken) why() string {
 // whyAtFirst is [woken.why] of a step that is then repeated.
 func (w woken) whyAtFirst() string {
 	why := w.why()
-	if why == "" || w.after == w.workers {
+	if why == "" || w.after <= w.workers {
 		return why
 	}
-	return fmt.Sprintf("%s; right after a step half of that is enough, so the times after the first are of %s", why, count(w.after, "thread"))
+	return fmt.Sprintf("%s; %s: %d are called in the times after the first", why, halfIsEnough, w.after)
 }
+
+// whyAfter is [woken.why] of a step right after another, where so many worked: who is called may come too late.
+func (w woken) whyAfter(worked int) string {
+	seen := w.atLeast(worked)
+	why := seen.why()
+	if why == "" || w.after <= seen.workers {
+		return why
+	}
+	return fmt.Sprintf("%s; %s: %d were called here, and %d came in time", why, halfIsEnough, w.after, seen.workers)
+}
+
+const halfIsEnough = "right after a step half of that is enough"
