@@ -41,12 +41,14 @@ Nothing is shown beside where the plan cuts nothing: it has enough sequences and
 heads for all workers then. Where there is too little work to wake a worker, that
 is told.
 
-Examples, a file's step, and made-up ones as pictures; a second -o trace.json
-writes events for Perfetto (https://ui.perfetto.dev):
+Examples: one sequence and one KV head, which no second worker can help with unless
+it is cut; a step as a picture, where a second -o trace.json would write events for
+Perfetto (https://ui.perfetto.dev); a GPU; and a file's step, a small one:
 
-    flashdec trace testdata/real/layer19.safetensors
+    flashdec trace --lens 131072 --q-heads 8 --kv-heads 1
     flashdec trace --lens 131072,4096x6 --q-heads 8 --kv-heads 1 -o trace.svg
     flashdec trace --backend cuda --lens 65536 -o trace.svg
+    flashdec trace testdata/real/layer19.safetensors
 `
 }
 

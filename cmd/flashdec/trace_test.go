@@ -308,6 +308,22 @@ func TestTraceExampleShowsBoth(t *testing.T) {
 	}
 }
 
+// TestTracesFirstExampleGainsOnTwoCores: without splits the help's first example is one item, however many workers there
+// are; with them every worker is woken.
+func TestTracesFirstExampleGainsOnTwoCores(t *testing.T) {
+	_, after, _ := strings.Cut((*traceCmd)(nil).Help(), "\n    flashdec ")
+	example, _, _ := strings.Cut(after, "\n")
+	for _, threads := range []string{"2", "16"} {
+		args := append(strings.Fields(example), "--json", "--rounds=1", "--no-tuned", "--threads", threads)
+		r := objects(t, want(t, exitDone, args...).stdout)[0]
+		decodes := r["decodes"].([]any)
+		unsplit, split := decodes[0].(map[string]any), decodes[len(decodes)-1].(map[string]any)
+		if len(decodes) != 2 || unsplit["items"] != 1.0 || split["asleep"] != nil {
+			t.Errorf("%s on %s threads: %v items without splits, %v asleep with them, want one and none", example, threads, unsplit["items"], split["asleep"])
+		}
+	}
+}
+
 func TestTraceRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
