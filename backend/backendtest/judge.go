@@ -116,9 +116,13 @@ func (c *config) judge(s *Step, r Result) error {
 // limits are those of sequence i.
 func (c *config) limits(s *Step, i int) attn.Limits {
 	l := attn.Float32Limits(s.Case.Shape.KeyDim)
-	if c.info.RoundsWeights(s.Case.VType, s.Case.Shape.GroupSize()) {
-		l.OutAbsolute += lowPrecision * lowPrecisionError(s, i)
+	switch {
+	case !c.info.RoundsWeights(s.Case.VType, s.Case.Shape.GroupSize()):
+		return l
+	case s.Case.VType.Quantised(): // its steps would be rounded to far fewer digits than weights are
+		return l.RoundedWeights()
 	}
+	l.OutAbsolute += lowPrecision * lowPrecisionError(s, i)
 	return l
 }
 

@@ -94,6 +94,16 @@ func TestRoundedWeights(t *testing.T) {
 			t.Errorf("groups of %d from %d on: the limits are %+v, want %+v", group, rounded, limits, want)
 		}
 	}
+	q := quantCase{Case: small(200), kKind: kv.TokenScale, vKind: kv.TokenScale}
+	q.KType, q.VType = kv.F8E4M3, kv.F8E4M3
+	s = q.build()
+	if limits, want := c.limits(s, 0), attn.Float32Limits(s.Case.Shape.KeyDim); limits != want {
+		t.Errorf("e4m3, of which no weights are rounded: the limits are %+v, want %+v", limits, want)
+	}
+	c.info.RoundedGroup8 = group
+	if limits, want := c.limits(s, 0), attn.Float32Limits(s.Case.Shape.KeyDim).RoundedWeights(); limits != want {
+		t.Errorf("e4m3: the limits are %+v, want %+v", limits, want)
+	}
 	s = small(200).Build()
 	exact(t, s)
 	c.info.RoundedGroup = group

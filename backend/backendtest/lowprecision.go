@@ -8,7 +8,7 @@ import (
 
 // lowPrecisionError is E of the tolerance rule: the largest error, against
 // float64, of a plain attention that rounds scores, weights and outputs to the
-// type of sequence i's values, or to bfloat16 where that has 8 bits, on the same numbers.
+// type of sequence i's values, on the same numbers.
 func lowPrecisionError(s *Step, i int) float64 {
 	first := 0
 	for j := range i {
@@ -33,7 +33,7 @@ func lowPrecisionError(s *Step, i int) float64 {
 // lowPrecisionRow is one row of plain attention, its steps rounded.
 func lowPrecisionRow(seq sequence, query, head int, q []float32) []float64 {
 	c := seq.Case
-	n, kvHead, t := seq.Len(), head/c.Shape.GroupSize(), steps(c.VType)
+	n, kvHead, t := seq.Len(), head/c.Shape.GroupSize(), c.VType
 	scores, m := lowPrecisionScores(seq, query, head, q)
 	l := 0.0
 	if c.Options.Sinks != nil {
@@ -78,18 +78,10 @@ func lowPrecisionScores(seq sequence, query, head int, q []float32) (scores []fl
 			qk += float64(x) * float64(key[d])
 		}
 		distance := j - (n - c.numQueries(seq.seq) + query)
-		scores[j] = round(c.Options.Score(qk, scale, head, distance), steps(c.KType))
+		scores[j] = round(c.Options.Score(qk, scale, head, distance), c.KType)
 		m = math.Max(m, scores[j])
 	}
 	return scores, m
-}
-
-// steps is the type that steps are rounded to, of keys or values of type t.
-func steps(t kv.DType) kv.DType {
-	if t == kv.F8E4M3 || t == kv.F8E5M2 {
-		return kv.BF16
-	}
-	return t
 }
 
 // round is x to the nearest number of type t's precision, its range aside.

@@ -152,3 +152,20 @@ func scoredInPairs(t *testing.T, l *backend.Launch) bool {
 	compare(t, l)
 	return keys > 0
 }
+
+// TestEightBitFloatsAllocateNothing: queries in pairs have a place of their own.
+func TestEightBitFloatsAllocateNothing(t *testing.T) {
+	for _, dtype := range eightBitFloats {
+		l := inCodes(t, dtype, 4, 300, 2, inBFloat16, asTheyAre, asTheyAre)
+		b := cpu.New(cpu.Options{Threads: 1})
+		defer b.Close()
+		ctx := context.Background()
+		if n := testing.AllocsPerRun(20, func() {
+			if err := b.Decode(ctx, l); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations a step", dtype, n)
+		}
+	}
+}
