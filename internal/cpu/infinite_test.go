@@ -38,7 +38,7 @@ func TestInfiniteValuesOfLightKeysStayInfinite(t *testing.T) {
 // scores so much less than the others.
 func lightKey(t *testing.T, dtype kv.DType, group int, below, scale float32) *backend.Launch {
 	t.Helper()
-	const n, light, dim = 200, 77, 16
+	const n, light, dim = 200, 77, 64 // as kernels of rounded weights want
 	cache, err := kv.New(kv.Config{NumKVHeads: 1, KeyDim: dim, ValueDim: dim, PageSize: n, NumPages: 1, KeyType: kv.F32, ValueType: dtype})
 	if err != nil {
 		t.Fatal(err)
