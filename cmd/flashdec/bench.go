@@ -17,13 +17,13 @@ import (
 type benchCmd struct {
 	Suite    []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
 	Backend  string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
-	Match    string   `help:"Only cases whose name has the words of TEXT: f16 is not bf16. Words stand side by side, but for commas between." placeholder:"TEXT"`
+	Match    string   `help:"Only cases whose name has the words of TEXT: f16 is not bf16, and 64K is 65536. Words stand side by side, but for commas between." placeholder:"TEXT"`
 	Threads  int      `help:"Threads to compute and to read on. Without it, or with 0, one and then all." placeholder:"N"`
 	MB       int      `name:"mb" help:"Bytes of keys and values of a type to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`
 	Model    string   `help:"Measure how a model reads prompts and decodes in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
-	Contexts []int    `help:"With --model: how many tokens a step sees, at most the model's context (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
+	Contexts []int    `help:"With --model: how many tokens a step sees, at most the model's context, or what its rotary scaling stretches that to (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
 	Prompts  []int    `help:"With --model: how many tokens a prompt has that is read, 0 to read none (default: those of --contexts up to 2048)." placeholder:"N,…"`
 	KVDType  string   `name:"kv-dtype" help:"With --model: store keys and values as T (default ${default})." default:"f16" placeholder:"T"`
 

@@ -234,7 +234,8 @@ func (cmd *benchCmd) checkModel() error {
 // longestPrompt is the longest prompt that is read unless --prompts asks for longer ones.
 const longestPrompt = 2048
 
-// modelLengths are the contexts and the prompts to measure, in order, which the model has and so much free memory has room
+// modelLengths are the contexts and the prompts to measure, in order, which the model reaches (those that nobody asked for
+// lie in what it was made for) and so much free memory has room
 // for: nothing is filled before. Each number of threads has keys and values of its own for both ways; the bare read has
 // memory of as many bytes as a step reads.
 func (cmd *benchCmd) modelLengths(threadCounts, free int) (contexts, prompts []int, err error) {
@@ -261,8 +262,8 @@ func (cmd *benchCmd) modelLengths(threadCounts, free int) (contexts, prompts []i
 	}
 	prompts = slices.DeleteFunc(prompts, func(n int) bool { return n == 0 })
 	most, whose := longest(contexts, prompts)
-	if most > c.MaxContext {
-		return nil, nil, fmt.Errorf("%s has %d, want at most %d, the model's context", whose, most, c.MaxContext)
+	if most > c.Reach {
+		return nil, nil, fmt.Errorf("%s has %d, want at most %d, the model's context", whose, most, c.Reach)
 	}
 	const ways = 2
 	need := ways*threadCounts*modelKVBytes(c, t, most+cmd.modelRoom()) + m.WeightBytes() + modelKVBytes(c, t, most)

@@ -162,6 +162,36 @@ func TestModelLengths(t *testing.T) {
 	}
 }
 
+// TestBenchReachesAsFarAsTheModel: what rotary scaling stretches a context to may be asked for, and no more; without being
+// asked, a bench goes no further than what the model was made for.
+func TestBenchReachesAsFarAsTheModel(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(goldenModels+"llama3_rope")); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, filepath.Join(dir, "config.json"), `"original_max_position_embeddings": 64`, `"original_max_position_embeddings": 512`)
+	rewrite(t, filepath.Join(dir, "config.json"), `"rope_type": "llama3"`, `"rope_type": "yarn"`)
+	const reach = 8 * 512
+	for _, tc := range []struct {
+		contexts, want []int
+		any            bool
+	}{
+		{contexts: []int{reach}, want: []int{reach}},
+		{contexts: []int{reach + 1}},
+		{contexts: []int{256, reach}, any: true, want: []int{256}},
+	} {
+		cmd := &benchCmd{Model: dir, KVDType: "f16", Rounds: 1, Contexts: tc.contexts, Prompts: []int{8}, anyContexts: tc.any}
+		got, _, err := cmd.modelLengths(2, math.MaxInt)
+		if !slices.Equal(got, tc.want) || (err == nil) != (tc.want != nil) || err != nil && !strings.Contains(err.Error(), "want at most 4096") {
+			t.Errorf("contexts %v: %v, %v, want %v", tc.contexts, got, err, tc.want)
+		}
+	}
+	row := objects(t, want(t, exitDone, "bench", "--model", dir, "--contexts=600", "--prompts=0", "--rounds=1", "--threads=1", "--json").stdout)[0]
+	if row["len"] != 600.0 {
+		t.Errorf("%v, want a step that sees 600 tokens", row)
+	}
+}
+
 // TestFreeMemory reads what Linux tells; elsewhere nothing is too much.
 func TestFreeMemory(t *testing.T) {
 	for text, want := range map[string]int{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -92,9 +93,25 @@ func hasWords(name, text string) bool {
 	return true
 }
 
-// wordsOf are the runs of letters and digits, in lower case.
+// wordsOf are the runs of letters and digits, in lower case, and 1k or 2m as the number that it is.
 func wordsOf(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+	words := strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+	for i := range words {
+		words[i] = inFull(words[i])
+	}
+	return words
+}
+
+// inFull is 1k as 1024 and 2m as 2097152, and any other word as it is.
+func inFull(word string) string {
+	for suffix, bits := range map[string]int{"k": 10, "m": 20} {
+		if number, short := strings.CutSuffix(word, suffix); short {
+			if n, err := strconv.ParseUint(number, 10, 32); err == nil {
+				return strconv.FormatUint(n<<bits, 10)
+			}
+		}
+	}
+	return word
 }
 
 // sideBySide tells whether a list has the words of another in one stretch.

@@ -62,6 +62,13 @@ func TestMatchTakesWholeWords(t *testing.T) {
 		{"f16, group 4, dim 64", "f16 dim 64", false}, // not side by side
 		{"f16, group 4, dim 64", "f16, dim 128", false},
 		{"f16, group 4, dim 64", "GROUP 4", true},
+		{"1024 keys", "1K", true},
+		{"1048576 keys", "1m keys", true},
+		{"1 × 131072 keys", "128K", true},
+		{"1024 keys", "k", false},
+		{"1024 keys", "1", false},
+		{"1000 keys", "1K", false},
+		{"0 keys", "99999999999999999999K", false}, // more than a number holds
 	} {
 		if got := hasWords(tc.name, tc.text); got != tc.want {
 			t.Errorf("%q has %q: %t, want %t", tc.name, tc.text, got, tc.want)
