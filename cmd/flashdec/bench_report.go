@@ -80,7 +80,10 @@ func (r *benchReport) end() error {
 		if err := r.csv(); err != nil {
 			return err
 		}
-	case !r.cmd.JSON:
+		r.tellDisturbed()
+	case r.cmd.JSON:
+		r.tellDisturbed()
+	default:
 		r.table()
 	}
 	if r.cmd.Compare != "" {
@@ -152,12 +155,6 @@ func timesOf(r bench.Row) string {
 	return fmt.Sprintf("× %.2f", r.Times)
 }
 
-func (r *benchReport) noteDisturbed() {
-	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return disturbed(r) != "" }) {
-		r.t.printf("\n~ the bare read, or multiply-adds alone, were disturbed themselves: more rounds or a quieter machine tell more.\n")
-	}
-}
-
 // modelTables are the tables of a model: prompts that it read, and its decode steps.
 func (r *benchReport) modelTables(kernels string) {
 	first := r.rows[0]
@@ -198,14 +195,6 @@ func names(rows []bench.Row, name func(bench.Row) string) []string {
 		}
 	}
 	return all
-}
-
-// disturbed marks a share whose ceiling cannot be trusted.
-func disturbed(r bench.Row) string {
-	if r.Disturbed() {
-		return " ~"
-	}
-	return ""
 }
 
 // threadCell is a row's number of threads. A GPU has none.

@@ -270,6 +270,39 @@ func (c *cancelOnRow) Write(p []byte) (int, error) {
 	return c.Buffer.Write(p)
 }
 
+// TestSharesBeyondTheCeilingAreMarked: more than all of a bare read's pace is a read that was disturbed, as rounds are that
+// lie far apart: marked in the table, told once below it, and on stderr where machines read.
+func TestSharesBeyondTheCeilingAreMarked(t *testing.T) {
+	rowOf := func(share, spread float64) bench.Row {
+		return bench.Row{Suite: "types", Case: "a", Impl: "flashdec", Seconds: 1, Rate: share * 50e9, Ceiling: 50e9, Share: share, Spread: spread}
+	}
+	const slower = "and shares up to 113% say that they were slower than what is more work"
+	for _, tc := range []struct {
+		rows            []bench.Row
+		marks           int
+		says, saysNotTo string
+	}{
+		{[]bench.Row{rowOf(0.9, 0.01), rowOf(1.004, 0.01)}, 0, "", "disturbed"},
+		{[]bench.Row{rowOf(0.9, 0.01), rowOf(1.13, 0.02), rowOf(1.06, 0.04)}, 2, "of 2 rows were disturbed themselves: their fastest round lay up to 4.0% above the median, " + slower, "?"},
+		{[]bench.Row{rowOf(0.9, 0.34)}, 1, "of 1 row were disturbed themselves: their fastest round lay up to 34.0% above the median; more rounds", "slower"},
+	} {
+		for _, form := range []benchCmd{{MB: 1}, {MB: 1, JSON: true}, {MB: 1, CSV: true}} {
+			out, errs := &strings.Builder{}, &strings.Builder{}
+			r := &benchReport{cmd: &form, t: newTerminal(out, errs), rows: tc.rows}
+			if err := errors.Join(r.end(), r.t.flush()); err != nil {
+				t.Fatal(err)
+			}
+			told, marks := errs.String(), 0
+			if !form.JSON && !form.CSV {
+				told, marks = strings.Join(strings.Fields(out.String()), " "), tc.marks
+			}
+			if !strings.Contains(told, tc.says) || strings.Contains(told, tc.saysNotTo) || strings.Count(out.String(), " ~") != marks {
+				t.Errorf("%+v: %q, want %d marks and %q", form, told, marks, tc.says)
+			}
+		}
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	for _, tc := range []struct{ flag, says string }{
 		{"--suite=nothing", "--suite"},
