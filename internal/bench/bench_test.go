@@ -14,6 +14,7 @@ import (
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -285,5 +286,27 @@ func TestPagesInOrder(t *testing.T) {
 	keys := fmt.Sprintf("1 × %d keys, ", length)
 	if want := []string{keys + "pages of 16 slots, against contiguous", keys + "pages of 16 slots, in order, against contiguous"}; !slices.Equal(what, want) {
 		t.Errorf("ratios %q, want %q", what, want)
+	}
+}
+
+// TestRoundsAreTakenAtTheCasesLevel: what is asked for while a step is computed is of its case's level, and of
+// the best one again afterwards.
+func TestRoundsAreTakenAtTheCasesLevel(t *testing.T) {
+	best := simd.Level()
+	for _, level := range append(simd.Levels(), "") {
+		want := level
+		if level == "" {
+			want = best
+		}
+		got := ""
+		if err := bench.RoundOf(&bench.Case{Level: level}, func() error { got = simd.Level(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got != want || simd.Level() != best {
+			t.Errorf("level %q: computed at %q, and %q afterwards", level, got, simd.Level())
+		}
+	}
+	if err := bench.RoundOf(&bench.Case{Level: "bogus"}, func() error { return nil }); err == nil {
+		t.Error("a level that no CPU has was measured")
 	}
 }

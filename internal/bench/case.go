@@ -35,7 +35,7 @@ type Case struct {
 	InOrder        bool   // pages lie one after the other, not anywhere
 	Window         int    // 0: none
 	Invariant      bool   // split borders depend on the sequence alone
-	Level          string // kernels to use, "" for the best
+	Level          string // kernels to use, and what is chosen for them, "" for the best
 
 	Turns   string // cases of a suite that share this are measured in turns; "": alone
 	Against string // the one among them that it is compared with, "" for none

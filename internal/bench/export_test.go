@@ -36,6 +36,12 @@ func Results(c *Case, a *Arena, eng *flashdec.Engine) (map[string][]float64, err
 	return results, nil
 }
 
+// RoundOf takes a round of one way, of one place, to compute the case.
+func RoundOf(c *Case, step func() error) error {
+	_, err := newImpl("", c, 1, func(context.Context, int) error { return step() }).round(context.Background())
+	return err
+}
+
 func widen(x []float32) []float64 {
 	wide := make([]float64, len(x))
 	for i, v := range x {

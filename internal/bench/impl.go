@@ -40,10 +40,19 @@ func (im *Impl) Places() int { return im.places }
 // Bytes is what a step reads.
 func (im *Impl) Bytes() int { return im.bytes }
 
-// newImpl makes a way of its step, one place after the other.
+// newImpl makes a way of its step, one place after the other, at the case's level: what is not looked up
+// when an engine is opened, like how far ahead rows are fetched, is then of that level, too.
 func newImpl(name string, c *Case, places int, step func(context.Context, int) error) *Impl {
 	im := &Impl{Name: name, Case: *c, Step: step, bytes: c.KVBytes(), places: places}
+	level := c.Level
 	im.round = func(ctx context.Context) (float64, error) {
+		if level != "" {
+			restore, err := simd.SetLevel(level)
+			if err != nil {
+				return 0, err
+			}
+			defer restore()
+		}
 		start := time.Now()
 		for i := range places {
 			if err := step(ctx, i); err != nil {
