@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,16 +72,4 @@ func withAddresses(t *testing.T, code int, args ...string) (told string) {
 		t.Fatalf("%s: %v, want exit code %d\n%s", args, err, code, report)
 	}
 	return string(report)
-}
-
-// rewrite replaces some text of a file that has it.
-func rewrite(t *testing.T, path, old, text string) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil || !bytes.Contains(data, []byte(old)) {
-		t.Fatalf("%s: %v, or it has no %s", path, err, old)
-	}
-	if err := os.WriteFile(path, bytes.ReplaceAll(data, []byte(old), []byte(text)), 0o666); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"bytes"
+	"os"
+	"testing"
+)
 
 // TestContextBeyondTheModel: positions that a model was not made for are computed as asked, with one line about them;
 // those that its rotary scaling stretches to are its own.
@@ -24,5 +28,17 @@ func TestContextBeyondTheModel(t *testing.T) {
 				t.Errorf("%s of %s with a context of %s: stderr %q, want %q", args[0], c.model, c.context, told, c.told)
 			}
 		}
+	}
+}
+
+// rewrite replaces some text of a file that has it.
+func rewrite(t *testing.T, path, old, text string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(data, []byte(old)) {
+		t.Fatalf("%s: %v, or it has no %s", path, err, old)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(data, []byte(old), []byte(text)), 0o666); err != nil {
+		t.Fatal(err)
 	}
 }
