@@ -57,13 +57,19 @@ func checkTold(t *testing.T, verb, errs string, want []string) {
 }
 
 var (
-	progressLine = regexp.MustCompile(`(?m)^flashdec: [a-z ]+: \d+ of \d+\n`)
-	cachedLine   = regexp.MustCompile(`(?m)^flashdec: keys and values of .* fit into the processors' last caches of .*\n`)
+	progressLine  = regexp.MustCompile(`(?m)^flashdec: [a-z ]+: \d+ of \d+\n`)
+	cachedLine    = regexp.MustCompile(`(?m)^flashdec: keys and values of .* fit into the processors' last caches of .*\n`)
+	disturbedLine = regexp.MustCompile(`(?m)^flashdec: the bare read, or multiply-adds alone, of .*\n`)
 )
 
-// prose is what stderr has beside what the machine decides: progress, if it stands still, and how small a bench is to it.
+// prose is what stderr has beside what the machine decides: progress, if it stands still, how small a bench is to it,
+// and how quiet it was.
 func prose(stderr *bytes.Buffer) string {
-	return cachedLine.ReplaceAllString(progressLine.ReplaceAllString(stderr.String(), ""), "")
+	text := stderr.String()
+	for _, line := range []*regexp.Regexp{progressLine, cachedLine, disturbedLine} {
+		text = line.ReplaceAllString(text, "")
+	}
+	return text
 }
 
 // Lines come no more often than asked for, and none when all is done.
