@@ -102,9 +102,6 @@ func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 		return err
 	}
 	cmd.tellReach(t, l.model.Config())
-	if len(ids) < fewTokens {
-		fmt.Fprintf(t.errs, "flashdec: %s has %s, whose perplexity says little of the model: want some thousands\n", quotePath(cmd.File), count(len(ids), "token"))
-	}
 	report := &perplexityReport{KVDType: cmd.KVDType}
 	if cmd.Against != "" {
 		report.comparison = &comparison{Against: cmd.Against}
@@ -233,5 +230,8 @@ func (r *perplexityReport) print(t *terminal) {
 		t.printf("against     %.5f with %s: %+.3g%%\n", c.AgainstPerplexity, c.Against, 100*(r.Perplexity/c.AgainstPerplexity-1))
 		t.printf("divergence  %.3g mean, %.3g at most (KL, natural)\n", c.MeanKL, c.MaxKL)
 		t.printf("agreement   on the most likely token at %s of positions\n", percent(c.SameTop))
+	}
+	if r.Tokens < fewTokens {
+		t.printf("note        so few tokens say little of a model: want some thousands\n")
 	}
 }
