@@ -25,7 +25,7 @@ type Options struct {
 	// Threads is how many goroutines the CPU backend computes on. Zero means
 	// GOMAXPROCS. It must be zero when Backend is set.
 	Threads int
-	// HelperWork is how many multiply-adds of a step make one more of the CPU's
+	// HelperWork is how many multiply-adds of a step, at least 1, make one more of the CPU's
 	// threads worth waking, as flashdec tune finds it; half of it where a step ended
 	// just before. Zero is what is built in.
 	// It must be zero when Backend is set.

@@ -22,7 +22,7 @@ type Reference struct {
 	LSE []float64 // [NumQueries, NumHeads] natural, the sink counted in
 	// AbsScore is what a row's scores are made of before signs cancel: the
 	// average, under the softmax weights, of |scale|·Σ|q_i·k_i|.
-	AbsScore []float64 // [NumQueries, NumHeads] natural
+	AbsScore []float64 // [NumQueries, NumHeads] in the unit of scores
 	// AbsValue is the largest finite |v| that a row sees.
 	AbsValue []float64 // [NumQueries, NumHeads]
 }

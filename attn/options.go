@@ -15,10 +15,11 @@ import (
 type Options struct {
 	// Scale multiplies q·k. Zero means 1/√KeyDim.
 	Scale float64
-	// Softcap c replaces a scaled score s by c·tanh(s/c). Zero means none.
+	// Softcap c replaces a scaled score s by c·tanh(s/c) (Gemma 2, arXiv 2408.00118). Zero
+	// means none.
 	Softcap float64
 	// Slopes adds Slopes[h]·(key position − query position) to head h's scores
-	// (ALiBi). Nil means none.
+	// (ALiBi, arXiv 2108.12409). Nil means none.
 	Slopes []float32 // [NumHeads]
 	// Causal hides the keys after the query's position.
 	Causal bool
@@ -29,7 +30,8 @@ type Options struct {
 	// Mask hides single keys. Nil hides none.
 	Mask *Mask
 	// Sinks[h] is a learned logit of head h: one more exp(sink) in the softmax's
-	// denominator, with no value. −Inf adds nothing. Nil means none.
+	// denominator, with no value, in the unit of scores (natural). −Inf adds nothing. Nil
+	// means none.
 	Sinks []float32 // [NumHeads]
 }
 

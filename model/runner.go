@@ -217,7 +217,8 @@ func (r *Runner) WeightBytes() int {
 	return r.steps.WeightBytes()
 }
 
-// Close stops the runner. Its sequences cannot be used afterwards.
+// Close waits for a Forward that is under way, stops the runner and gives its memory back. Its sequences
+// cannot be used afterwards. The error is of giving memory back, or wraps [ErrInput] where the runner was closed before.
 func (r *Runner) Close() error {
 	if err := r.lock(); err != nil {
 		return err
@@ -245,8 +246,8 @@ func (r *Runner) lock() error {
 type Part struct {
 	Seq *Sequence
 	IDs []int // the tokens that follow those it has
-	// Logits receives those of the last token [VocabSize], or of every token [len(IDs), VocabSize]; nil
-	// for none.
+	// Logits receives those of the last token [VocabSize], or of every token [len(IDs), VocabSize], before
+	// the softmax and capped where the model caps them; nil for none.
 	Logits []float32
 }
 
