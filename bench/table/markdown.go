@@ -85,7 +85,7 @@ func suiteTable(rows []bench.Row) string {
 	return text.String()
 }
 
-const disturbedNote = "~ The bare read itself was disturbed: its fastest round lay more than 15% above the median, and the share says little.\n\n"
+const disturbedNote = "~ The bare read itself was disturbed: its fastest round lay more than 15% above the median, or the share is more than all of it, and says little.\n\n"
 
 // times is how a row compares with the one that was measured in turns with it.
 func times(r bench.Row) string {

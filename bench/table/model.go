@@ -41,7 +41,7 @@ func promptTable(rows []bench.Row) string {
 		return []string{k.model, chart.Keys(k.context), threads(k.threads), fmt.Sprintf("%.3g G", float64(r.MultiplyAdds)/1e9), alone}
 	}, "Tokens of a prompt a second, and share of what multiply-adds alone would take, in float32, as they were measured in the same run")
 	if slices.ContainsFunc(rows, func(r bench.Row) bool { return r.Disturbed() }) {
-		text += "~ Multiply-adds alone were disturbed: their fastest round lay more than 15% above the median, and the share says little.\n\n"
+		text += "~ Multiply-adds alone were disturbed: their fastest round lay more than 15% above the median, or the share is more than all of it, and says little.\n\n"
 	}
 	return text
 }

@@ -8,14 +8,11 @@ import (
 
 // disturbed marks a share whose ceiling cannot be trusted.
 func disturbed(r bench.Row) string {
-	if r.Disturbed() || beyond(r.Share) {
+	if r.Disturbed() {
 		return " ~"
 	}
 	return ""
 }
-
-// beyond tells that a share is printed as more than 100%: nothing takes less time than a part of it alone.
-func beyond(share float64) bool { return share >= 1.005 }
 
 // noteDisturbed explains the marks of a table, once.
 func (r *benchReport) noteDisturbed() {
@@ -33,10 +30,15 @@ func (r *benchReport) tellDisturbed() {
 
 // whyDisturbed says how far off the ceilings of some rows may be; "" where all can be trusted.
 func whyDisturbed(rows []bench.Row) string {
-	marked, spread, share := 0, 0.0, 0.0
+	marked, spread := 0, 0.0
+	var most bench.Row
 	for _, x := range rows {
-		if disturbed(x) != "" {
-			marked, spread, share = marked+1, max(spread, x.Spread), max(share, x.Share)
+		if !x.Disturbed() {
+			continue
+		}
+		marked, spread = marked+1, max(spread, x.Spread)
+		if x.Share > most.Share {
+			most = x
 		}
 	}
 	if marked == 0 {
@@ -44,8 +46,8 @@ func whyDisturbed(rows []bench.Row) string {
 	}
 	why := fmt.Sprintf("the bare read, or multiply-adds alone, of %s were disturbed themselves: their fastest round lay up to %s above the median",
 		count(marked, "row"), percent(spread))
-	if beyond(share) {
-		why += fmt.Sprintf(", and shares up to %.0f%% say that they were slower than what is more work", 100*share)
+	if most.Beyond() {
+		why += fmt.Sprintf(", and shares up to %.0f%% say that they were slower than what is more work", 100*most.Share)
 	}
 	return why + "; more rounds or a quieter machine tell more"
 }

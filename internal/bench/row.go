@@ -100,7 +100,10 @@ func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 const calm = 0.15
 
 // Disturbed reports a share whose ceiling cannot be trusted.
-func (r *Row) Disturbed() bool { return r.Spread > calm }
+func (r *Row) Disturbed() bool { return r.Spread > calm || r.Beyond() }
+
+// Beyond reports a share that is printed as more than 100%: nothing takes less time than a part of it alone.
+func (r *Row) Beyond() bool { return r.Share >= 1.005 }
 
 // ReadRows reads recorded rows, one JSON object a line.
 func ReadRows(r io.Reader) ([]Row, error) {
