@@ -59,8 +59,9 @@ func (g *GPU) Info() backend.Info { return g.b.Info() }
 // the GPU, the results come back.
 func (g *GPU) Decode(ctx context.Context, l *backend.Launch) error { return g.b.Decode(ctx, l) }
 
-// Close implements [backend.Backend]. It closes caches and steps that are still open:
-// their memory goes back, and views of them fail [kv.View.Validate].
+// Close implements [backend.Backend]. It closes caches, steps and graphs that are still open: their memory goes
+// back, and views of them fail [kv.View.Validate]. What is asked of the GPU afterwards, or of a step or graph of it,
+// is an error that wraps [backend.ErrClosed]. Memory of [GPU.Alloc] is the caller's to free before.
 func (g *GPU) Close() error { return g.b.Close() }
 
 // Device is the driver's ordinal of the GPU.
@@ -84,8 +85,8 @@ func (g *GPU) stream(s Stream) *nv.Stream {
 	return g.b.Context().ForeignStream(uintptr(s))
 }
 
-// Alloc takes memory of the GPU. Where there is too little, the error says what was
-// asked and what is free, and the GPU stays usable.
+// Alloc takes memory of the GPU, aligned to at least 256 bytes. Where there is too little, the error says what was
+// asked and what is free, and the GPU stays usable; fewer bytes than 1 wrap [attn.ErrShape].
 func (g *GPU) Alloc(bytes int) (p Pointer, err error) {
 	if bytes < 1 {
 		return 0, fmt.Errorf("cuda: %w: %d bytes of device memory, want at least 1", attn.ErrShape, bytes)
@@ -98,23 +99,25 @@ func (g *GPU) Alloc(bytes int) (p Pointer, err error) {
 	return p, err
 }
 
-// Free gives memory of [GPU.Alloc] back.
+// Free gives memory of [GPU.Alloc] back; 0 is none. Its errors, as those of [GPU.Upload], [GPU.Download] and
+// [GPU.Synchronize], are the driver's, which also reports there what failed in launches before: a fault in one leaves
+// nothing to do but to close the GPU.
 func (g *GPU) Free(p Pointer) error {
 	return g.b.Do(func() error { return g.b.Context().Free(nv.Pointer(p)) })
 }
 
-// Upload copies numbers to memory of the GPU that has room for them, after what is in its
-// stream.
+// Upload copies numbers to memory of the GPU that has room for them, after what is in its stream. When it returns,
+// from may be written again.
 func (g *GPU) Upload(to Pointer, from []float32) error {
 	return g.b.Do(func() error { return nv.Upload(g.b.Stream(), nv.Pointer(to), from) })
 }
 
-// Download copies len(to) numbers from the GPU once its stream has come so far.
+// Download copies len(to) numbers from the GPU once its stream has come so far, and waits until they are there.
 func (g *GPU) Download(to []float32, from Pointer) error {
 	return g.b.Do(func() error { return nv.Download(g.b.Stream(), to, nv.Pointer(from)) })
 }
 
-// Synchronize waits until the stream is empty.
+// Synchronize waits until all that was put into the stream is done.
 func (g *GPU) Synchronize(s Stream) error {
 	return g.b.Do(func() error { return g.stream(s).Synchronize() })
 }

@@ -138,31 +138,26 @@ func (s *Step) Wait(stream Stream) error {
 	return s.gpu.b.Do(func() error { return s.step.Lost(s.gpu.stream(stream)) })
 }
 
-// Close gives the step's memory back, once its launches are done.
+// Close gives the step's memory back, once its launches are done, if [GPU.Close] has not.
 func (s *Step) Close() error { return s.step.Close() }
 
 // Graph is a step over some layers, captured to be replayed at the cost of one
 // call.
 type Graph struct {
 	step  *Step
-	graph *nv.Graph
+	graph *icuda.Graph
 }
 
 // Capture records launches for the layers, in order, without running them. The
 // layers' memory must stay where it is.
 func (s *Step) Capture(layers ...Layer) (*Graph, error) {
-	var graph *nv.Graph
-	err := s.gpu.b.Do(func() (err error) {
-		stream := s.gpu.b.Stream()
-		graph, err = stream.Capture(func() error {
-			for _, l := range layers {
-				if err := s.launch(l, stream); err != nil {
-					return err
-				}
+	graph, err := s.gpu.b.Capture(func(stream *nv.Stream) error {
+		for _, l := range layers {
+			if err := s.launch(l, stream); err != nil {
+				return err
 			}
-			return nil
-		})
-		return err
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -186,7 +181,5 @@ func (g *Graph) Replay(view *kv.View, stream Stream) error {
 	})
 }
 
-// Close gives the graph back.
-func (g *Graph) Close() error {
-	return g.step.gpu.b.Do(func() error { return g.graph.Destroy() })
-}
+// Close gives the graph back, if [GPU.Close] has not.
+func (g *Graph) Close() error { return g.graph.Close() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/cuda/build"
@@ -30,18 +31,18 @@ type Backend struct {
 	stepBytes       int  // see stepBytes
 	overlap         bool // launches may start before the one ahead has ended
 
-	mu      sync.Mutex // held over every use of what follows
-	closed  bool
+	closed  atomic.Bool
+	mu      sync.Mutex // held over Close, and over every use of what follows
 	module  *nv.Module
 	tracing *nv.Module // the traced build, once a step has asked for it
 	stream  *nv.Stream
 	kernels map[variant]*kernel
 	tuning  tuning
 	costs   costs              // for the plan
-	owners  map[owner]struct{} // of device memory: stores and steps that are not closed
+	owners  map[owner]struct{} // stores, steps and graphs that are not closed
 }
 
-// owner has device memory that it can give back, in the backend's context.
+// owner has what the backend's context can take back: memory, or a graph.
 type owner interface{ free() error }
 
 // Open opens a GPU. Where there is none, the error wraps [nv.ErrNoGPU] and says
@@ -184,16 +185,15 @@ func (b *Backend) Info() backend.Info {
 	}
 }
 
-// Close implements [backend.Backend]. Stores and steps that are open are closed: the
+// Close implements [backend.Backend]. Stores, steps and graphs that are open are closed: the
 // context is the device's primary one, and outlives the backend, with all memory
 // taken in it, where another part of the process holds it too.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed.Swap(true) {
 		return errClosed
 	}
-	b.closed = true
 	err := b.ctx.Do(func() error {
 		err := b.stream.Synchronize()
 		for o := range b.owners {
@@ -208,8 +208,14 @@ func (b *Backend) Close() error {
 	return errors.Join(err, b.ctx.Release())
 }
 
-// Do runs f on a thread whose current context is the backend's.
-func (b *Backend) Do(f func() error) error { return b.ctx.Do(f) }
+// Do runs f on a thread whose current context is the backend's. After Close it is an error that wraps
+// [backend.ErrClosed].
+func (b *Backend) Do(f func() error) error {
+	if b.closed.Load() {
+		return errClosed
+	}
+	return b.ctx.Do(f)
+}
 
 // Context is the GPU's primary context, for memory, streams and events.
 func (b *Backend) Context() *nv.Context { return b.ctx }
@@ -220,7 +226,7 @@ func (b *Backend) Context() *nv.Context { return b.ctx }
 func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed.Load() {
 		return errClosed
 	}
 	if ctx.Err() != nil {

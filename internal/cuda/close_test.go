@@ -75,14 +75,18 @@ func closeGivesBack(t *testing.T, b *Backend) {
 		t.Fatal(err)
 	}
 	b.owners[s] = struct{}{}
+	g, err := b.Capture(func(*nv.Stream) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := caches[0].Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := views[1].Validate(); err != nil {
 		t.Error(err)
 	}
-	if len(b.owners) != 2 || freeMemory(t) >= before {
-		t.Errorf("%d owners of memory, want the open cache and the step; %d bytes free of %d before", len(b.owners), freeMemory(t), before)
+	if len(b.owners) != 3 || freeMemory(t) >= before {
+		t.Errorf("%d owners of memory, want the open cache, the step and the graph; %d bytes free of %d before", len(b.owners), freeMemory(t), before)
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
@@ -93,11 +97,17 @@ func closeGivesBack(t *testing.T, b *Backend) {
 	if err := views[1].Validate(); !errors.Is(err, kv.ErrFreed) {
 		t.Errorf("a view of the cache: %v, want ErrFreed", err)
 	}
-	if err := errors.Join(caches[1].Close(), s.Close()); err != nil {
+	if g.graph != nil {
+		t.Error("a graph is not given back")
+	}
+	if err := errors.Join(caches[1].Close(), s.Close(), g.Close()); err != nil {
 		t.Errorf("closing what the backend has closed: %v", err)
 	}
 	if err := b.Close(); !errors.Is(err, backend.ErrClosed) {
 		t.Errorf("a second Close: %v", err)
+	}
+	if err := b.Do(func() error { return g.Launch(b.stream) }); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("a replay after Close: %v", err)
 	}
 	if !t.Failed() {
 		t.Log("all given back")

@@ -72,7 +72,7 @@ type Step struct {
 func (b *Backend) NewStep(c StepConfig) (*Step, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed.Load() {
 		return nil, errClosed
 	}
 	var s *Step
@@ -387,7 +387,7 @@ func (s *Step) fits(bufs Buffers) error {
 func (s *Step) Close() error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
-	if s.b.closed {
+	if s.b.closed.Load() {
 		return nil // by the backend's Close
 	}
 	delete(s.b.owners, s)

@@ -37,7 +37,7 @@ type side struct {
 func (b *Backend) NewStore(cfg kv.Config) (*Store, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed.Load() {
 		return nil, errClosed
 	}
 	s := &Store{b: b, cfg: cfg}
@@ -123,7 +123,7 @@ func (s *Store) Planes() (k, v kv.Plane) { return s.k.host, s.v.host }
 func (s *Store) do(f func() error) error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
-	if s.b.closed {
+	if s.b.closed.Load() {
 		return errClosed
 	}
 	if s.freed.Load() {
