@@ -10,26 +10,35 @@ import "github.com/flashdec/flashdec/internal/simd"
 // anew with each run, is left more of the work.
 const longRead = 256 << 10 // docs/calibration.md
 
-// lead lists the rows to fetch during a sweep of a stream that walks alone.
-func (c *stream) lead() {
+// runBytes is what is listed at a time of rows that lie one behind the other and are fetched ahead: row by row, short rows
+// would take as long to be fetched as to be scored.
+const runBytes = 1 << 10 // docs/calibration.md
+
+// leads is what a stream that walks alone fetches of a plane during a sweep.
+type leads struct {
+	runs  []int // where they begin, from where the stream's rows do
+	bytes int   // of a run
+}
+
+// lead lists what to fetch during a sweep of the keys [lo, hi) of a stream that walks alone.
+func (c *stream) lead(lo, hi int) {
 	k, v, shape, kernels := &c.job.k, &c.job.v, &c.job.launch.Shape, &c.job.kernels
 	kLead, vLead := simd.Lead(kernels.k, shape.KeyDim, c.rows), simd.Lead(kernels.v, shape.ValueDim, c.rows)
 	if c.job.longRuns {
 		kLead = simd.LeadScores(kernels.k, shape.KeyDim, c.rows)
 		vLead = simd.LeadSums(kernels.v, shape.ValueDim, c.rows)
 	}
-	this, next := &c.sweeps[0], &c.sweeps[1]
-	c.leads[0] = c.leading(c.fetch[0], k, this.k, next.k, kLead)
+	c.leads[0] = c.leading(c.fetch[0], k, lo, hi, kLead)
 	c.leads[1] = c.leads[0]
-	if k.pitch != v.pitch || kLead != vLead {
-		c.leads[1] = c.leading(c.fetch[1], v, this.v, next.v, vLead)
+	if k.row != v.row || k.pitch != v.pitch || kLead != vLead {
+		c.leads[1] = c.leading(c.fetch[1], v, lo, hi, vLead)
 	}
 }
 
-// led is what to fetch of a plane during n tiles of a sweep of a stream that walks
-// alone, from tile i on.
-func (c *stream) led(p *plane, rows []int, i, n int) simd.Ahead {
-	return simd.Ahead{Data: p.of(c.item.Head), Off: ofTiles(rows, i, n), Bytes: p.row}
+// led is what to fetch of a plane during n of so many tiles of a sweep of a stream that walks alone, from tile i on.
+func (c *stream) led(p *plane, l *leads, i, n, tiles int) simd.Ahead {
+	runs := l.runs[len(l.runs)*i/tiles : len(l.runs)*(i+n)/tiles]
+	return simd.Ahead{Data: p.of(c.item.Head), Off: runs, Bytes: l.bytes}
 }
 
 // scoring is what the turn-th of the streams side by side fetches while scoring tile i
@@ -61,17 +70,42 @@ func (w *worker) beside(turn int, p *plane, a area) simd.Ahead {
 	return simd.Ahead{Data: p.data, Off: rows, Bytes: p.row}
 }
 
-// leading fills off with the rows that lie lead rows ahead of this sweep's: the rest of
-// this sweep, and the beginning of the next one, or of what follows. With no lead there are none.
-func (c *stream) leading(off []int, p *plane, this, next []int, lead int) []int {
+// leading lists, in off, what lies lead rows ahead of a sweep of the keys [lo, hi): the rest of that sweep, and the
+// beginning of the next one, or of what follows. With no lead it is nothing.
+func (c *stream) leading(off []int, p *plane, lo, hi, lead int) leads {
 	if lead == 0 {
-		return off[:0]
+		return leads{}
 	}
-	n := copy(off, this[min(lead, len(this)):])
-	if len(next) > 0 {
-		return off[:n+copy(off[n:], next[:min(lead, len(next))])]
-	}
+	rows := p.rowsOfRun(c.job.launch.KV.PageSize)
+	n := len(c.runsOf(off, p, &area{c.seq, 0, 1, min(lo+lead, hi), hi}, rows))
 	a := c.next
 	a.head -= c.item.Head // rows are counted from where this head's begin
-	return off[:n+len(c.rowsOf(off[n:min(n+lead, len(off))], p, &a, 0))]
+	a.hi = min(a.hi, a.lo+lead)
+	return leads{off[:n+len(c.runsOf(off[n:], p, &a, rows))], rows * p.row}
+}
+
+// rowsOfRun is how many rows of a head are listed at a time, of pages of so many.
+func (p *plane) rowsOfRun(pageSize int) int {
+	if p.pitch.slot != p.row {
+		return 1
+	}
+	return max(min(runBytes/p.row, pageSize), 1)
+}
+
+// runsOf fills off with the byte offsets of an area's runs of so many rows, as far as there are, page by page. A page's
+// last one may be shorter.
+func (w *worker) runsOf(off []int, p *plane, a *area, rows int) []int {
+	if rows == 1 {
+		return w.rowsOf(off, p, a, 0)
+	}
+	n := 0
+	for at := w.pages(a.seq, a.lo, a.hi); n < len(off) && at.next(); {
+		begin, runs := int(at.page)*p.pitch.page+at.slot*p.row, (at.slots+rows-1)/rows
+		for head := a.head; head < a.head+a.heads; head++ {
+			part := off[n:min(n+runs, len(off))]
+			evenly(part, begin+head*p.pitch.head, rows*p.row)
+			n += len(part)
+		}
+	}
+	return off[:n]
 }

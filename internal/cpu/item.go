@@ -59,8 +59,8 @@ type worker struct {
 
 	// Buffers, for as many rows as the largest query tile of the launch has.
 	ones     []float32             // [rows of all streams]
-	fetch    [2][]int              // [sweepKeys] rows to fetch while scoring, and while summing
-	leads    [2][]int              // of these, what a stream that walks alone fetches in a sweep
+	fetch    [2][]int              // [sweepKeys] what to fetch while scoring, and while summing
+	leads    [2]leads              // the same of a stream that walks alone, in a sweep
 	lines    [2][]int              // [≤ sweepKeys] scales of keys and of values to fetch, see listScales
 	visible  sweep                 // keys of this sweep that a mask leaves
 	list     []attn.State[float32] // to merge

@@ -42,7 +42,7 @@ func (w *worker) together(lo, hi int) {
 		streams[h].part = part{0, w.rows, lo, streams[h].keys}
 	}
 	if len(streams) == 1 {
-		streams[0].lead()
+		streams[0].lead(lo, hi)
 		streams[0].attend()
 		return
 	}
@@ -70,7 +70,7 @@ func (w *worker) together(lo, hi int) {
 func (c *stream) apart(lo, hi int) {
 	group := c.group()
 	n := c.rows / group
-	c.lead()
+	c.lead(lo, hi)
 	for i := 0; i < n; {
 		from, to := c.within(i, lo, hi)
 		end := i + 1
@@ -82,7 +82,7 @@ func (c *stream) apart(lo, hi int) {
 		c.part = part{i * group, (end - i) * group, from, c.seen(i, lo, from, to)}
 		if len(c.part.keys.k) > 0 {
 			c.attend()
-			c.leads = [2][]int{}
+			c.leads = [2]leads{}
 		}
 		i = end
 	}
@@ -92,7 +92,7 @@ func (c *stream) apart(lo, hi int) {
 func (c *stream) attend() {
 	tiles := tilesOf(len(c.part.keys.k))
 	for i, n := 0, c.atOnce(tiles, c.job.kernels.integerK); i < tiles; i += n {
-		c.score(i, n, c.led(&c.job.k, c.leads[0], i, n))
+		c.score(i, n, c.led(&c.job.k, &c.leads[0], i, n, tiles))
 	}
 	c.weigh()
 	n := c.atOnce(tiles, c.job.kernels.integerV)
@@ -100,7 +100,7 @@ func (c *stream) attend() {
 		n = 1
 	}
 	for i := 0; i < tiles; i += n {
-		c.add(i, n, c.led(&c.job.v, c.leads[1], i, n))
+		c.add(i, n, c.led(&c.job.v, &c.leads[1], i, n, tiles))
 	}
 }
 

@@ -196,7 +196,8 @@ func TestScalesToFetchAreThoseOfTheKeys(t *testing.T) {
 }
 
 // TestLeadingRowsAreThoseOfTheNextKeys: what is fetched during a tile lies lead rows
-// ahead, in the next tile of the chunk or in what follows it.
+// ahead, in the next tile of the chunk or in what follows it: each row once, in runs of
+// rows that lie one behind the other.
 func TestLeadingRowsAreThoseOfTheNextKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		heads, size := rapid.IntRange(1, 4).Draw(t, "heads"), rapid.IntRange(1, 70).Draw(t, "page size")
@@ -210,22 +211,57 @@ func TestLeadingRowsAreThoseOfTheNextKeys(t *testing.T) {
 		j.k, j.v = planeOf(&plane), planeOf(&plane)
 		w := &worker{job: j, next: area{head: head, heads: 1, lo: mid, hi: min(mid+simd.TileKeys, keys)}}
 		c := &stream{worker: w, item: &plan.Item{Head: head}}
-		row := func(key int) int { return plane.Offset(table[key/size], head, key%size) - plane.Offset(0, head, 0) }
-		var this, next, want []int
-		for key := lo; key < mid; key++ {
-			this = append(this, row(key))
+		var want []int // keys
+		for key := min(lo+lead, mid); key < min(mid+lead, w.next.hi); key++ {
+			want = append(want, key)
 		}
-		if rapid.Bool().Draw(t, "the chunk goes on") {
-			for key := mid; key < w.next.hi; key++ {
-				next = append(next, row(key))
+		got := c.leading(make([]int, simd.TileKeys), &j.k, lo, mid, lead)
+		if got.bytes > max(runBytes, j.k.row) {
+			t.Fatalf("runs of %d bytes, want at most %d", got.bytes, runBytes)
+		}
+		rows := got.bytes / j.k.row
+		if j.k.pitch.slot == j.k.row && rows < min(runBytes/j.k.row, size) {
+			t.Fatalf("runs of %d rows of %d bytes, in pages of %d", rows, j.k.row, size)
+		}
+		for i, run := range got.runs {
+			if len(want) == 0 {
+				t.Fatalf("%d runs, of which %d are too many", len(got.runs), len(got.runs)-i)
+			}
+			first := want[0]
+			if at := plane.Offset(table[first/size], head, first%size) - plane.Offset(0, head, 0); run != at {
+				t.Fatalf("run %d begins at %d, want %d, key %d", i, run, at, first)
+			}
+			for len(want) > 0 && want[0] < first+rows && want[0]/size == first/size && (want[0] < mid) == (first < mid) {
+				want = want[1:]
 			}
 		}
-		for key := min(lo+lead, mid); key < min(mid+lead, w.next.hi); key++ {
-			want = append(want, row(key))
-		}
-		want = want[:min(len(want), simd.TileKeys)]
-		if got := c.leading(make([]int, simd.TileKeys), &j.k, this, next, lead); len(want)+len(got) > 0 && !slices.Equal(got, want) {
-			t.Fatalf("rows %v, want %v", got, want)
+		if len(want) > 0 {
+			t.Fatalf("keys %v are not fetched", want)
 		}
 	})
+}
+
+// TestLeadingRunsAreFew: rows of 128 bytes that touch are listed in runs of 1 KB, and no run begins in one page and
+// ends in another unless a page's last one does.
+func TestLeadingRunsAreFew(t *testing.T) {
+	const heads, row = 3, 128
+	for _, size := range []int{4, 100, 128} {
+		plane := kv.Plane{Type: kv.F16, Dim: row / 2, SlotStride: row / 2, HeadStride: row / 2 * size, PageStride: row / 2 * size * heads}
+		table := []kv.PageID{4, 1, 3, 0, 2}
+		j := &job{launch: &backend.Launch{KV: kv.View{PageSize: size, Seqs: []kv.Table{{Pages: table, Len: 5 * size}}}}, k: planeOf(&plane)}
+		w := &worker{job: j, next: area{head: 1, heads: 1, lo: 3 * size, hi: 5 * size}}
+		c := &stream{worker: w, item: &plan.Item{Head: 1}}
+		const lead = 80
+		got := c.leading(make([]int, 4*size+lead), &j.k, 0, 3*size, lead)
+		rows := min(runBytes/row, size)
+		var want []int
+		for _, keys := range [][2]int{{min(lead, 3*size), 3 * size}, {3 * size, min(3*size+lead, 5*size)}} {
+			for key := keys[0]; key < keys[1]; key = min(key+rows, (key/size+1)*size) {
+				want = append(want, (int(table[key/size])*heads*size+key%size)*row)
+			}
+		}
+		if got.bytes != rows*row || !slices.Equal(got.runs, want) {
+			t.Errorf("pages of %d: runs of %d bytes at %v, want of %d at %v", size, got.bytes, got.runs, rows*row, want)
+		}
+	}
 }
