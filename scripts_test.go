@@ -30,15 +30,13 @@ func script(t *testing.T, env []string, args ...string) (code int, said string) 
 // TestScriptsSayWhatIsMissing: a Python without packages, on a machine without a GPU, ends
 // each script with one line of words, and no traceback.
 func TestScriptsSayWhatIsMissing(t *testing.T) {
-	var found []string
-	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
-		if filepath.Ext(path) == ".py" {
-			found = append(found, path)
-		}
-		return err
-	})
-	if err != nil || len(found) == 0 {
-		t.Fatalf("%d scripts, %v", len(found), err)
+	list, err := exec.Command("git", "ls-files", "--", "*.py").Output()
+	if err != nil {
+		t.Skip("no clone, or no git: which scripts are the project's own?")
+	}
+	found := strings.Fields(string(list)) // and none that lies beside them: nobody asked to run it
+	if len(found) < 10 {
+		t.Fatalf("scripts %q, want those of the benches and of what made the tests' data", found)
 	}
 	alone := map[string][]string{ // that want no package, with arguments that lead to what they do want
 		filepath.Join("bench", "evidence_gpu.py"):      {"--commit=x", "--out=" + filepath.Join(t.TempDir(), "out"), "--dir=" + t.TempDir()},

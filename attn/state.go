@@ -54,7 +54,7 @@ func (a *State[F]) LSE() LSE {
 //	o' = (l·exp(m − m')·o + exp(s − m')·v) / l'
 //
 // A score of −Inf has no weight and leaves the state as it is. A NaN score or
-// value makes the state NaN. An O that is shorter than v grows to its length; a
+// value makes the state NaN, however little the key weighs, then or later. An O that is shorter than v grows to its length; a
 // v that is shorter than O is zero beyond.
 func (a *State[F]) Push(s float64, v []F) {
 	if math.IsInf(s, -1) {
@@ -62,15 +62,15 @@ func (a *State[F]) Push(s float64, v []F) {
 	}
 	a.O = lengthened(a.O, len(v))
 	m := math.Max(a.M, s)
-	history := 0.0
-	if !a.Empty() {
+	first, history := a.Empty(), 0.0
+	if !first {
 		history = a.L * math.Exp(a.M-m)
 	}
 	p := math.Exp(s - m)
 	l := history + p
 	for d := range a.O {
 		sum := 0.0
-		if history != 0 {
+		if !first { // also where it weighs nothing any more: a NaN stays one
 			sum = history * float64(a.O[d])
 		}
 		if d < len(v) {

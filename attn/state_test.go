@@ -226,6 +226,16 @@ func TestNaNStays(t *testing.T) {
 	if !math.IsNaN(value.O[1]) || value.O[0] != 1 || math.IsNaN(float64(value.LSE())) {
 		t.Errorf("a NaN value gives %v, want NaN in its own element alone", value)
 	}
+	for _, lost := range []float64{nan, math.Inf(1), math.Inf(-1)} { // 0·∞ is NaN, too
+		before, after := key{-2000, []float64{1, lost, 1}}, key{0, []float64{1, 2, 1}}
+		for name, s := range map[string]attn.State[float64]{
+			"recurrence": push([]key{before, after}), "turned recurrence": push([]key{after, before}), "merge": merge(push([]key{before}), push([]key{after})),
+		} {
+			if !math.IsNaN(s.O[1]) || s.O[0] != 1 || s.L != 1 {
+				t.Errorf("the value %v of a key whose weight is 0 by now is lost by the %s: %v", lost, name, s)
+			}
+		}
+	}
 }
 
 func TestInfiniteScores(t *testing.T) {
