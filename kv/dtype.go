@@ -15,8 +15,8 @@ type DType uint8
 // The element types, under the numbers that this module's kernels know them by.
 const (
 	F32       DType = DType(simd.F32)
-	F16       DType = DType(simd.F16)  // IEEE 754 binary16
-	BF16      DType = DType(simd.BF16) // the upper half of a float32
+	F16       DType = DType(simd.F16)  // IEEE 754 binary16: numbers from 65520 on are stored as infinities
+	BF16      DType = DType(simd.BF16) // the upper half of a float32, rounded: only numbers from 3.397e38 on become infinities
 	F8E4M3    DType = DType(simd.E4M3) // OCP 8-bit float: largest 448, no infinity
 	F8E5M2    DType = DType(simd.E5M2) // OCP 8-bit float: the upper half of a binary16, largest 57344
 	I8        DType = DType(simd.I8)   // two's complement
