@@ -3,6 +3,8 @@ package cuda
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/kv"
@@ -49,7 +51,7 @@ func timings() []timing {
 		dtype  kv.DType
 		scales kv.ScaleKind
 	}{{kv.BF16, kv.NoScales}, {kv.F8E4M3, kv.TensorScale}, {kv.F8E4M3, kv.TokenScale}, {kv.I8, kv.TokenScale}, {kv.I8, kv.ChannelScale}, {kv.I4, kv.TokenScale}, {kv.F32, kv.NoScales}} {
-		for _, n := range []int{65536, 131072, 524288} {
+		for _, n := range typeLens() {
 			ts = append(ts, timing{
 				suite: "types", name: fmt.Sprintf("1x%d %v %v", n, c.dtype, c.scales), batch: 1, hq: 32, hkv: 8, lens: []int{n}, dim: 128, dtype: c.dtype, scales: c.scales,
 			})
@@ -77,6 +79,19 @@ func timings() []timing {
 		llama("invariant", "16x4096", slices.Repeat([]int{4096}, 16), 0, 0, true),
 		llama("invariant", "128K and 63 of 1K", ragged, 16, 0, true),
 	)
+}
+
+// typeLens are the keys of the cases that differ in types.
+func typeLens() []int {
+	var lens []int
+	for _, s := range strings.Split(*measureLens, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			panic(fmt.Sprintf("-measure-lens: %q is no number of keys", s))
+		}
+		lens = append(lens, n)
+	}
+	return lens
 }
 
 func (c timing) lengths() []int {

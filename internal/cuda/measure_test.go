@@ -25,6 +25,7 @@ var (
 	measureCosts  = flag.String("measure-costs", "", "costs to plan with, one after the other, processors that saturate the memory:keys a merge, separated by commas; empty for the backend's")
 	measureCommit = flag.String("measure-commit", "", "commit to record")
 	measureTrace  = flag.Bool("measure-trace", false, "print where blocks spend their time, by the traced build")
+	measureLens   = flag.String("measure-lens", "65536,131072,524288", "keys of the cases of the suite types, separated by commas")
 	measureLimit  = flag.Int("measure-max-mb", 8192, "skip cases with more KV than this")
 )
 
