@@ -139,6 +139,10 @@ type Batch struct {
 	// NumQueries[i] is how many new queries sequence i has; the last stands at
 	// its last key. Nil means one each.
 	NumQueries []int
+	// KVBits is how many bits an element of the cached keys has, [kv.DType.Bits]: backends may
+	// like types cut differently. Zero is unknown, and good for any. Neither forced splits nor
+	// invariant ones look at it.
+	KVBits int
 	// NumSplits forces how many splits each sequence's keys are cut into. Zero
 	// lets the plan choose.
 	NumSplits int
@@ -156,6 +160,9 @@ type Step struct {
 	plan    *plan.Plan
 	queries int
 }
+
+// maxKVBits is the size of an element of the widest type, [kv.F32].
+const maxKVBits = 32
 
 // Plan cuts a batch into work for this engine. The batch's slices must not
 // change while the step is in use. A batch whose queries or outputs no buffer can
@@ -176,6 +183,9 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 	}
 	if len(queries) != len(b.Lens) {
 		return nil, fmt.Errorf("%w: query counts for %d sequences, want %d", attn.ErrShape, len(queries), len(b.Lens))
+	}
+	if b.KVBits < 0 || b.KVBits > maxKVBits {
+		return nil, fmt.Errorf("%w: %d bits an element of the keys, want 1 to %d, or 0 for unknown", attn.ErrOption, b.KVBits, maxKVBits)
 	}
 	if b.Options.Mask != nil {
 		if err := b.Options.Mask.Fits(b.Lens, queries); err != nil {
@@ -207,7 +217,7 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 		MinKeysPerSplit: e.minKeys,
 		StartKeys:       info.StartKeys,
 		Saturating:      info.Saturating,
-		SaturatingKeys:  saturatingKeys(info, b.Shape),
+		SaturatingKeys:  info.SaturatingKeys(b.Shape, b.KVBits),
 		MergeKeys:       info.MergeKeys,
 		MinKeysSource:   e.minKeysSource,
 	})
@@ -216,15 +226,6 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 	}
 	s.plan = p
 	return s, nil
-}
-
-// saturatingKeys is the longest item, in keys of a shape, that few of the backend's
-// processors read as fast as all; 0 is any.
-func saturatingKeys(info backend.Info, s attn.Shape) int {
-	if info.SaturatingElements == 0 {
-		return 0
-	}
-	return max(info.SaturatingElements/(s.KeyDim+s.ValueDim), 1)
 }
 
 // WithSinks is the same step for heads with other sinks [NumHeads], nil for none:

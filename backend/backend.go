@@ -32,8 +32,9 @@ type Info struct {
 	// Saturating and MergeKeys are plan.Config's of the same names.
 	Saturating, MergeKeys int
 	// SaturatingElements is plan.Config's SaturatingKeys times the elements of a key and its
-	// value; 0 is any.
-	SaturatingElements int
+	// value, for elements of 16 bits, which are multiplied as they lie; SaturatingConverted is
+	// that for all others, which take a processor longer. 0 is any.
+	SaturatingElements, SaturatingConverted int
 	// RoundedGroup is the least group size with which it rounds the weights of values in
 	// bfloat16 to bfloat16, and RoundedGroup8 that for values in 8-bit floats; 0 is none.
 	RoundedGroup, RoundedGroup8 int
@@ -52,6 +53,19 @@ func (i Info) RoundsWeights(v kv.DType, group int) bool {
 		least = i.RoundedGroup8
 	}
 	return least > 0 && group >= least
+}
+
+// SaturatingKeys is plan.Config's for keys of a shape whose elements have so many bits; 0
+// bits are unknown, and taken for 16. A shape that is not valid is taken for one element.
+func (i Info) SaturatingKeys(s attn.Shape, bits int) int {
+	elements := i.SaturatingElements
+	if bits != 0 && bits != 16 {
+		elements = i.SaturatingConverted
+	}
+	if elements == 0 {
+		return 0
+	}
+	return max(elements/max(s.KeyDim+s.ValueDim, 1), 1)
 }
 
 // Backend computes decode attention. Its methods may be called from several

@@ -151,7 +151,7 @@ func (r *Runner) open() (err error) {
 // plan plans the attention of all layers of a kind.
 func (r *Runner) plan(k kind, lens, queries []int) (*flashdec.Step, error) {
 	return r.opt.Engine.Plan(flashdec.Batch{
-		Shape: r.net.Shape, Options: r.net.Attention[k], Lens: lens, NumQueries: queries,
+		Shape: r.net.Shape, Options: r.net.Attention[k], Lens: lens, NumQueries: queries, KVBits: r.opt.KeyType.Bits(),
 		NumSplits: r.opt.NumSplits, Invariant: r.opt.Invariant,
 	})
 }

@@ -132,7 +132,7 @@ func (d *decoder) decode(ctx context.Context, r *decoded, splits int, invariant 
 // step computes some heads of a piece of the chunk.
 func (d *decoder) step(ctx context.Context, r *decoded, p piece, h heads, splits int, invariant bool) error {
 	batch := d.c.batch(p, h)
-	batch.NumSplits, batch.Invariant = splits, invariant
+	batch.NumSplits, batch.Invariant, batch.KVBits = splits, invariant, d.cache.view.K.Type.Bits()
 	step, err := d.engine.Plan(batch)
 	if err != nil {
 		return err

@@ -98,6 +98,7 @@ func (s *tracedStep) fromFile(ctx context.Context, t *terminal, cmd *traceCmd) (
 	s.title, s.q, s.views = c.label()+": "+c.describe(), c.queriesOf(c.whole()), []kv.View{cache.view}
 	s.kvDType, s.pageSize, s.kvBytes = cache.types(), cache.pageSize, cache.bytes(c)
 	s.batch = c.batch(c.whole(), heads{0, c.shape.NumKVHeads})
+	s.batch.KVBits = cache.view.K.Type.Bits()
 	return nil
 }
 

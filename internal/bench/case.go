@@ -50,7 +50,7 @@ func (c *Case) Shape() attn.Shape {
 func (c *Case) Batch(splits int) flashdec.Batch {
 	return flashdec.Batch{
 		Shape: c.Shape(), Options: attn.Options{Window: c.Window},
-		Lens: c.Lens, NumSplits: splits, Invariant: c.Invariant,
+		Lens: c.Lens, KVBits: c.DType.Bits(), NumSplits: splits, Invariant: c.Invariant,
 	}
 }
 

@@ -147,16 +147,16 @@ func (b *Backend) tracedModule() (*nv.Module, error) {
 }
 
 // costs are what a plan is told: how many multiprocessors saturate the memory, with items
-// of how many elements at most, and what a merge costs a state, in keys;
-// docs/calibration-gpu.md.
-type costs struct{ saturating, saturatingElements, mergeKeys int }
+// of how many elements at most where these are multiplied as they lie and where they are
+// converted first, and what a merge costs a state, in keys; docs/calibration-gpu.md.
+type costs struct{ saturating, saturatingElements, saturatingConverted, mergeKeys int }
 
 // costsFor are those of GPUs that they were measured on; others have none.
 func costsFor(major, width int) costs {
 	if major != 9 {
 		return costs{}
 	}
-	return costs{saturating: width * 17 / 32, saturatingElements: 2560 * 256, mergeKeys: 7}
+	return costs{saturating: width * 17 / 32, saturatingElements: 2560 * 256, saturatingConverted: 256 * 256, mergeKeys: 7}
 }
 
 // startKeys is what a block costs before its first key and after its last, about
@@ -180,8 +180,9 @@ func (b *Backend) Info() backend.Info {
 		Saturating: b.costs.saturating,
 		MergeKeys:  b.costs.mergeKeys,
 
-		SaturatingElements: b.costs.saturatingElements,
-		Traces:             true,
+		SaturatingElements:  b.costs.saturatingElements,
+		SaturatingConverted: b.costs.saturatingConverted,
+		Traces:              true,
 	}
 }
 

@@ -25,7 +25,7 @@ var (
 	measureCosts  = flag.String("measure-costs", "", "costs to plan with, one after the other, processors that saturate the memory:keys a merge, separated by commas; empty for the backend's")
 	measureCommit = flag.String("measure-commit", "", "commit to record")
 	measureTrace  = flag.Bool("measure-trace", false, "print where blocks spend their time, by the traced build")
-	measureLens   = flag.String("measure-lens", "65536,131072,524288", "keys of the cases of the suite types, separated by commas")
+	measureLens   = flag.String("measure-lens", "16384,65536,131072,524288", "keys of the cases of the suite types, separated by commas")
 	measureLimit  = flag.Int("measure-max-mb", 8192, "skip cases with more KV than this")
 )
 
@@ -218,7 +218,12 @@ func (m *meter) config(c timing, splits, keys int) (StepConfig, error) {
 	if c.scales == kv.ChannelScale {
 		v.Scales.Kind = kv.TokenScale
 	}
-	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys, Saturating: m.b.costs.saturating, SaturatingKeys: m.b.costs.saturatingElements / (shape.KeyDim + shape.ValueDim), MergeKeys: m.b.costs.mergeKeys}
+	info := m.b.Info()
+	cfg := plan.Config{
+		NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: info.Width, Invariant: c.invariant,
+		NumSplits: splits, MinKeysPerSplit: keys, StartKeys: info.StartKeys,
+		Saturating: info.Saturating, SaturatingKeys: info.SaturatingKeys(shape, c.dtype.Bits()), MergeKeys: info.MergeKeys,
+	}
 	var tables []kv.Table
 	pages := rand.New(rand.NewPCG(3, 3)).Perm(c.tokens() / page)
 	if c.inOrder {
