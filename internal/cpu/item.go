@@ -51,7 +51,7 @@ type worker struct {
 	roomBeside int
 	aside      int        // how many rows of o there are before those that are put aside
 	q          []float32  // [rows, KeyDim] see stream
-	pairs      []float32  // [rows, KeyDim], of which half is used
+	pairs      []float32  // [rows, KeyDim], of which half is used where keys are bfloat16
 	o          []float32  // [rows, ValueDim], and once more for sums that are put aside
 	s          []float32  // [rows, stride]
 	alpha      []float32  // [rows]

@@ -13,7 +13,7 @@ type stream struct {
 
 	rules    scorer     // of scores
 	q        []float32  // [rows, KeyDim] times the scale, and those that keys share
-	pairs    []float32  // [rows, KeyDim / 2] queries that bfloat16 holds, two to a number
+	pairs    []float32  // [rows, simd.PairsLen(KeyDim)] queries that bfloat16 holds, two to a number
 	paired   bool       // it holds all of them
 	digits   []byte     // [rows, simd.DigitsBytes(KeyDim)] q in fixed point, for kernels that take it
 	reach    simd.Reach // the scales of keys that it serves
@@ -42,7 +42,7 @@ func (c *stream) reserve(rows, from int) {
 	shape := &c.job.launch.Shape
 	c.q = c.worker.q[from*shape.KeyDim:][:rows*shape.KeyDim]
 	if c.size.pairs {
-		c.pairs = c.worker.pairs[from*shape.KeyDim:][:rows*shape.KeyDim/2]
+		c.pairs = c.worker.pairs[from*shape.KeyDim:][:simd.PairsLen(c.job.kernels.k, rows*shape.KeyDim)]
 	}
 	if c.job.kernels.integerK != nil {
 		c.digits = resize(c.digits, rows*simd.DigitsBytes(shape.KeyDim))
@@ -74,7 +74,7 @@ func (c *stream) begin() {
 	for i := range c.rows / group {
 		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
 		c.scaledQueries(c.q[i*len(from):][:len(from)], from)
-		c.paired = c.paired && simd.Pairs(c.job.kernels.k, c.pairs[i*len(from)/2:], from)
+		c.paired = c.paired && simd.Pairs(c.job.kernels.k, c.pairs[i*simd.PairsLen(c.job.kernels.k, len(from)):], from)
 	}
 	if integer := c.job.kernels.integerK; integer != nil {
 		c.reach = integer.Digits(c.digits, c.q, c.rows, l.Shape.KeyDim)

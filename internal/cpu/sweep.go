@@ -135,7 +135,7 @@ func (c *stream) score(i, n int, ahead simd.Ahead) {
 		return
 	}
 	if c.pairing() {
-		kernels.pairScores(s, stride, c.pairs[p.first*dim/2:], p.rows, dim, keys, ahead)
+		kernels.pairScores(s, stride, c.pairs[simd.PairsLen(kernels.k, p.first*dim):], p.rows, dim, keys, ahead)
 		simd.ScaleScores(s, stride, p.rows, c.job.scales[:len(keys.Off)])
 	} else {
 		kernels.scores(s, stride, q, p.rows, dim, keys, ahead)

@@ -20,13 +20,14 @@ func pairScoresFor(e Elem) HeadsScoresFunc {
 	f := scoresBy(e, kernels, &sizesHalves, limits{})
 	one := scoresBy(e, over(&scoresOrdered[e], kernels), &sizesHalves, limits{})
 	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
+		dim = PairsLen(e, dim)
 		switch {
 		case rows <= pairRows:
-			one(s, stride, q, rows, dim/2, k, heads, ahead)
+			one(s, stride, q, rows, dim, k, heads, ahead)
 		case heads != nil:
-			f(s, stride, q, rows, dim/2, k, heads, ahead)
+			f(s, stride, q, rows, dim, k, heads, ahead)
 		default:
-			f.sharing(s, stride, q, rows, dim/2, k, ahead)
+			f.sharing(s, stride, q, rows, dim, k, ahead)
 		}
 	}
 }

@@ -27,7 +27,16 @@ func PairRow(e Elem) int {
 	return 64
 }
 
-// Pairs packs rows of q, of a multiple of PairRow elements, into dst as bfloat16, [len(q) / 2] two
+// PairsLen is how many numbers [Pairs] packs n elements of q into, for keys of type e: 8-bit floats meet each
+// pair twice.
+func PairsLen(e Elem, n int) int {
+	if e == BF16 {
+		return n / 2
+	}
+	return n
+}
+
+// Pairs packs rows of q, of a multiple of PairRow elements, into dst as bfloat16, [PairsLen(e, len(q))] two
 // each, in the order that kernels for keys of type e want, and reports whether it holds all of them,
 // none of which is out of bounds. Else what dst holds is of no use.
 func Pairs(e Elem, dst, q []float32) bool {
@@ -36,26 +45,28 @@ func Pairs(e Elem, dst, q []float32) bool {
 		if (a|b)<<16 != 0 || !pairable(q[i]) || !pairable(q[i+1]) {
 			return false
 		}
-		at := i / 2
-		if e != BF16 {
-			at = lookedUp(at)
+		pair := math.Float32frombits(a>>16 | b)
+		if e == BF16 {
+			dst[i/2] = pair
+			continue
 		}
-		dst[at] = math.Float32frombits(a>>16 | b)
+		at := lookedUp(i / 2)
+		dst[at], dst[at+2] = pair, pair
 	}
 	return true
 }
 
-// lookedUp is where kernels that look codes up want pair i: of the 32 of 64 elements, the first four
-// of each eight come first.
-func lookedUp(i int) int { return i&^31 | i>>2&1<<4 | i>>3&3<<2 | i&3 }
+// lookedUp is where kernels that look codes of two keys up, by fours, want pair i for the one, and two places on for
+// the other: of 32 pairs, the first two of each eight come first.
+func lookedUp(i int) int { return i&^31<<1 | i>>1&3<<4 | i>>3&3<<2 | i&1 }
 
 func pairable(x float32) bool {
 	return x >= leastPair && x <= mostPair || x <= -leastPair && x >= -mostPair || x == 0
 }
 
-// PairScores is [Scores] for queries that [Pairs] has packed, rows of dim / 2 pairs, and keys of a
+// PairScores is [Scores] for queries that [Pairs] has packed, rows of PairsLen(e, dim), and keys of a
 // multiple of PairRow elements; or nil where the current level has no such kernel for keys of
-// type e. Heads' rows of q count in pairs.
+// type e. Heads' rows of q count in what is packed.
 func PairScores(e Elem) ScoresFunc {
 	f := pairScoresFor(e)
 	if f == nil {

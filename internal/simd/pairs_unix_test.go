@@ -32,7 +32,7 @@ func (c *tileCase) checkPairs(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	c.q = c.floats(t, rng, c.rows*c.dim)
 	RoundWeights(c.q, len(c.q), 1, len(c.q), make([]float32, 1), make([]float32, 1))
-	packed := guardedFloats(t, len(c.q)/2, c.atEnd)
+	packed := guardedFloats(t, PairsLen(c.e, len(c.q)), c.atEnd)
 	if !Pairs(c.e, packed, c.q) {
 		t.Fatalf("%v: rounded queries are not taken", c)
 	}
@@ -45,9 +45,12 @@ func (c *tileCase) checkPairs(t *testing.T, rng *rand.Rand) {
 	c.layHeads(t, rng, h)
 	last := h.last()
 	q := c.floats(t, rng, last.Rows+len(packed))
-	RoundWeights(q, len(q), 1, len(q), make([]float32, 1), make([]float32, 1))
-	for i, x := range q { // the other half of each pair
-		q[i] = math.Float32frombits(math.Float32bits(x) | math.Float32bits(x)>>16)
+	for n := range h.N {
+		head := c.floats(t, rng, len(c.q))
+		RoundWeights(head, len(head), 1, len(head), make([]float32, 1), make([]float32, 1))
+		if !Pairs(c.e, q[n*h.Rows:][:len(packed)], head) {
+			t.Fatalf("%v: rounded queries are not taken", c)
+		}
 	}
 	s := c.floats(t, rng, last.Scores+(c.rows-1)*c.stride+c.keys)
 	want := append([]float32(nil), s...)

@@ -17,8 +17,8 @@ const standIn = "VPDPWSSD"
 // dotBroadcast is acc += x · the pair of bfloat16 at m, in each lane.
 func (g *gen) dotBroadcast(m op.Mem, x, acc reg.VecVirtual) { g.VPDPWSSD_BCST(m, x, acc) }
 
-// dot is acc += x·y of pairs of bfloat16, in each lane.
-func (g *gen) dot(y, x, acc reg.VecVirtual) { g.VPDPWSSD(y, x, acc) }
+// dot is acc += x·y of pairs of bfloat16, in each lane; y may be in memory.
+func (g *gen) dot(y op.Op, x, acc reg.VecVirtual) { g.VPDPWSSD(y, x, acc) }
 
 // writeDots puts VDPBF16PS where its stand-in is.
 func writeDots(file *ir.File) error {
@@ -69,13 +69,19 @@ func encodeDot(i *ir.Instruction) ([]byte, error) {
 	p2 := length<<5 | (^byte(x)>>4&1)<<3
 	switch m := i.Operands[0].(type) {
 	case op.Mem:
-		if m.Symbol.Name != "" || m.Base == nil || m.Index != nil {
+		if m.Symbol.Name != "" || m.Base == nil {
 			return nil, fmt.Errorf("%s with the operand %s", standIn, m.Asm())
 		}
-		base := number(m.Base)
-		p0 |= 1<<6 | (^byte(base)>>3&1)<<5
-		p2 |= broadcast
-		return append([]byte{0x62, p0, p1, p2, opcode}, address(byte(acc), byte(base), m.Disp)...), nil
+		p0 |= 1<<6 | (^byte(number(m.Base))>>3&1)<<5
+		if m.Index != nil {
+			p0 &^= byte(number(m.Index)) >> 3 & 1 << 6
+		}
+		unit := 64
+		if len(i.Suffixes) > 0 {
+			p2 |= broadcast
+			unit = 4
+		}
+		return append([]byte{0x62, p0, p1, p2, opcode}, address(byte(acc), m, unit)...), nil
 	case reg.Physical:
 		y := number(m)
 		p0 |= (^byte(y)>>4&1)<<6 | (^byte(y)>>3&1)<<5
@@ -87,21 +93,24 @@ func encodeDot(i *ir.Instruction) ([]byte, error) {
 // number is what a register is called in an encoding.
 func number(o op.Op) uint16 { return uint16(o.(reg.Physical).PhysicalIndex()) }
 
-// address encodes memory at a base and a displacement, which counts in fours where it
-// fits a byte so.
-func address(register, base byte, displacement int) []byte {
-	const unit = 4
+// address encodes memory, of which a displacement counts in units where it fits a byte so.
+func address(register byte, m op.Mem, unit int) []byte {
+	base := byte(number(m.Base))
 	modRM := register&7<<3 | base&7
 	var sib []byte
-	if base&7 == 4 {
+	switch {
+	case m.Index != nil:
+		modRM = register&7<<3 | 4
+		sib = []byte{log2(int(m.Scale))<<6 | byte(number(m.Index))&7<<3 | base&7}
+	case base&7 == 4:
 		sib = []byte{0x24}
 	}
-	switch short := displacement / unit; {
-	case displacement == 0 && base&7 != 5:
+	switch short := m.Disp / unit; {
+	case m.Disp == 0 && base&7 != 5:
 		return append([]byte{modRM}, sib...)
-	case displacement%unit == 0 && short == int(int8(short)):
+	case m.Disp%unit == 0 && short == int(int8(short)):
 		return append(append([]byte{0x40 | modRM}, sib...), byte(short))
 	}
-	d := uint32(displacement)
+	d := uint32(m.Disp)
 	return append(append([]byte{0x80 | modRM}, sib...), byte(d), byte(d>>8), byte(d>>16), byte(d>>24))
 }

@@ -9,17 +9,16 @@ import (
 // 64 at a time, and are not widened further. One VDPBF16PS multiplies 32 of them, and rounds no
 // product.
 //
-// A row of q is in the order that looking codes up has: of each 64 elements, the first 8 of each 16,
-// then the others (simd.Pairs). As dim it counts pairs.
+// Codes of two keys are interleaved by fours before they are looked up: then two lanes of each four are
+// one key's, and half as many vectors of sums are to be put together. A row of q has each two pairs
+// twice for that, in the order that looking codes up has (simd.Pairs).
 type eights struct {
 	quads
 	codes *lookups
 }
 
-const (
-	eightVectors = 2  // of 64 elements in bfloat16
-	eightPairs   = 32 // of 64 elements
-)
+// eightVectors are those that 64 codes of each of two keys become.
+const eightVectors = 4
 
 func (g eights) emit() {
 	g.begin()
@@ -34,21 +33,23 @@ func (g eights) emit() {
 
 	g.Label("block")
 	ahead.step()
-	acc := g.vecs(g.rows * quadKeys)
+	acc := g.vecs(g.rows * g.sums())
 	for _, a := range acc {
 		g.VMOVAPS(zero, a)
 	}
 	ptr := g.pointers(walk, j)
 	q := g.gen.rows(g.rows, g.param("q"), g.param("dim"))
 	left := g.param("dim")
-	g.eachWidth(g.scoreWidths[g.rows], eightPairs, left, func(w int) {
-		g.lines(w, ptr, q, acc)
-		g.advance(q, 4*w*eightPairs)
+	g.eachWidth(g.scoreWidths[g.rows], lookupCodes, left, func(w int) {
+		for c := 0; c < quadKeys; c += 2 {
+			g.lines(w, ptr[c:c+2], q, acc[c/2:])
+		}
+		g.advance(q, 4*w*lookupCodes)
 		for _, p := range ptr {
 			g.ADDQ(imm(w*lookupCodes), p)
 		}
 	})
-	g.store(acc, s, j)
+	g.storeRows([]reg.VecVirtual{g.byRows(acc)}, s, j)
 	g.ADDQ(imm(4*quadKeys), s)
 	g.MOVQ(j, left)
 	g.ADDQ(imm(quadKeys), left)
@@ -71,44 +72,51 @@ func (g eights) steps() reg.GPVirtual {
 	return n
 }
 
-// lines takes w lines of the four keys: all of a key, then the next, for one row, whose vectors stay
-// in registers; else one of each key, which meet all rows.
+// sums are the vectors of a row's sums: of the first two keys, of the others, and, where rows are too few
+// to hide the latency of VDPBF16PS, more of both.
+func (g eights) sums() int { return quadKeys / 2 * max(1, 4/g.rows) }
+
+// lines takes w lines of two keys, one key after the other, and adds their products to every other vector of a
+// row's sums.
 func (g eights) lines(w int, ptr []reg.GPVirtual, q rows, acc []reg.VecVirtual) {
-	if g.rows == 1 {
-		y := g.vecs(w * eightVectors)
-		for i := range y {
-			g.VMOVUPS(disp(q.at(0), 64*i), y[i])
+	a, b := g.vecs(w), g.vecs(w)
+	for c, key := range [][]reg.VecVirtual{a, b} {
+		for i, codes := range key {
+			g.VMOVDQU32(op.Mem{Base: ptr[c], Disp: lookupCodes * i}, codes)
 		}
-		for c, p := range ptr {
-			for i := range w {
-				for half, x := range g.numbers(op.Mem{Base: p, Disp: lookupCodes * i}) {
-					g.dot(y[eightVectors*i+half], x, acc[c])
-				}
-			}
-		}
-		return
 	}
 	for i := range w {
-		var x [quadKeys][]reg.VecVirtual
-		for c, p := range ptr {
-			x[c] = g.numbers(op.Mem{Base: p, Disp: lookupCodes * i})
-		}
-		for r := range g.rows {
-			for half := range eightVectors {
-				y := g.vec()
-				g.VMOVUPS(disp(q.at(r), 64*(eightVectors*i+half)), y)
-				for c := range ptr {
-					g.dot(y, x[c][half], acc[r*quadKeys+c])
-				}
+		for n, x := range g.numbers(a[i], b[i]) {
+			for r := range g.rows {
+				g.dot(disp(q.at(r), 64*(eightVectors*i+n)), x, acc[r*g.sums()+2*n%g.sums()])
 			}
 		}
 	}
 }
 
-// numbers are the bfloat16 of 64 codes at m.
-func (g eights) numbers(m op.Mem) []reg.VecVirtual {
-	codes, x := g.vec(), g.vecs(eightVectors)
-	g.VMOVDQU32(m, codes)
-	g.codes.numbers(codes, x[0], x[1])
+// numbers are the bfloat16 of 64 codes of two keys, by fours: of each 16 codes the first four of one and of the
+// other, then the next.
+func (g eights) numbers(a, b reg.VecVirtual) []reg.VecVirtual {
+	lower, upper, x := g.vec(), g.vec(), g.vecs(eightVectors)
+	g.VPUNPCKLDQ(b, a, lower)
+	g.VPUNPCKHDQ(b, a, upper)
+	g.codes.numbers(lower, x[0], x[1])
+	g.codes.numbers(upper, x[2], x[3])
 	return x
+}
+
+// byRows puts sums together: each 128 bits are a row's, of the four keys.
+func (g eights) byRows(acc []reg.VecVirtual) reg.VecVirtual {
+	var v []reg.VecVirtual
+	for r := range g.rows {
+		a := acc[r*g.sums():][:g.sums()]
+		for i := 2; i < len(a); i++ {
+			g.VADDPS(a[i], a[i%2], a[i%2])
+		}
+		v = append(v, a[:2]...)
+	}
+	return g.sumQuarters(g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
+		g.VSHUFPS(op.U8(0x88), b, a, lo)
+		g.VSHUFPS(op.U8(0xdd), b, a, hi)
+	}))
 }

@@ -152,6 +152,11 @@ func (g quads) store(acc []reg.VecVirtual, s, j op.Mem) {
 	for r := 0; r < g.rows; r += at {
 		sums = append(sums, g.reduce(acc[r*quadKeys:min(r+at, g.rows)*quadKeys]))
 	}
+	g.storeRows(sums, s, j)
+}
+
+// storeRows is store of sums that are put together, a row in each 128 bits.
+func (g quads) storeRows(sums []reg.VecVirtual, s, j op.Mem) {
 	by, row, n := g.param("stride"), g.GP64(), g.param("keys")
 	g.SHLQ(op.U8(2), by)
 	g.MOVQ(s, row)

@@ -21,14 +21,7 @@ func (g scores) reduce(acc []reg.VecVirtual) reg.VecVirtual {
 	v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) { g.VUNPCKLPD(b, a, lo); g.VUNPCKHPD(b, a, hi) })
 	// Each 128 bits now hold partial sums of four accumulators.
 	if g.lanes == 16 {
-		v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
-			g.VSHUFF32X4(op.U8(0x44), b, a, lo)
-			g.VSHUFF32X4(op.U8(0xee), b, a, hi)
-		})
-		v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
-			g.VSHUFF32X4(op.U8(0x88), b, a, lo)
-			g.VSHUFF32X4(op.U8(0xdd), b, a, hi)
-		})
+		v[0] = g.sumQuarters(v)
 	} else if g.quads || g.paired { // of 32 registers, where VPERM2F128 knows 16
 		v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
 			g.VSHUFF32X4(op.U8(0), b, a, lo)
@@ -43,6 +36,19 @@ func (g scores) reduce(acc []reg.VecVirtual) reg.VecVirtual {
 	if g.e.scale != 1 && !g.tables {
 		g.VMULPS(g.broadcast(float32bits(g.e.scale)), v[0], v[0])
 	}
+	return v[0]
+}
+
+// sumQuarters sums the four 128 bits of up to four vectors: 128 bits of the result are a vector's.
+func (g scores) sumQuarters(v []reg.VecVirtual) reg.VecVirtual {
+	v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
+		g.VSHUFF32X4(op.U8(0x44), b, a, lo)
+		g.VSHUFF32X4(op.U8(0xee), b, a, hi)
+	})
+	v = g.pairs(v, func(a, b, lo, hi reg.VecVirtual) {
+		g.VSHUFF32X4(op.U8(0x88), b, a, lo)
+		g.VSHUFF32X4(op.U8(0xdd), b, a, hi)
+	})
 	return v[0]
 }
 
