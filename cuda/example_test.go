@@ -46,7 +46,7 @@ func ExampleGPU_NewStep() {
 		K: plane(), V: plane(), NumKVHeads: kvHeads, PageSize: keys, NumPages: 1,
 		Seqs: []kv.Table{{Pages: []kv.PageID{0}, Len: keys}},
 	}
-	planned, err := eng.Plan(flashdec.Batch{Shape: shape, Lens: []int{keys}})
+	planned, err := eng.Plan(flashdec.Batch{Shape: shape, Lens: []int{keys}, KVBits: view.K.Type.Bits()})
 	if err != nil {
 		log.Fatal(err)
 	}
