@@ -58,10 +58,17 @@ func (g integerScores) emit() {
 	}
 	key := g.GP64() // the place in the list of the block's first key
 	s := g.param("s")
+	words := g.window()
+	if g.early() {
+		first := g.GP64()
+		g.listTile(key)
+		g.XORL(first.As32(), first.As32())
+		words.fill(key, first)
+		g.JMP(op.LabelRef("block"))
+	}
 
 	g.Label("tile")
-	g.pointers(g.list, "k", tileKeys+integerBlock) // of the next tile, the block that is touched
-	g.LEAQ(g.list, key)
+	g.listTile(key)
 	g.Label("block")
 	q := g.queryRows()
 	acc := make([][][]reg.VecVirtual, g.rows)
@@ -86,7 +93,13 @@ func (g integerScores) emit() {
 	g.Label("step")
 	ahead.step()
 	touch.step(key)
-	g.step(key, at, q, acc, flip, low)
+	var next []func()
+	if g.early() {
+		next = words.next(key, at, dim)
+	} else {
+		words.fill(key, at)
+	}
+	g.step(words, next, q, acc, flip, low)
 	g.advance(q, 4*g.e.channels())
 	g.ADDQ(imm(32), at)
 	g.SUBQ(imm(g.e.channels()), dim)
@@ -233,24 +246,41 @@ func (g *gen) fewer(n, bits reg.GPVirtual) {
 	g.BZHIQ(some, bits, bits)
 }
 
-// step takes 32 bytes of each key of a block.
-func (g integerScores) step(key, at reg.GPVirtual, q rows, acc [][][]reg.VecVirtual, flip, low reg.VecVirtual) {
-	left, right := g.transposed(key, at, 0), g.transposed(key, at, 8)
+// listTile lists the addresses of a tile's keys, and of the next tile's first block, which is touched, and may be
+// loaded.
+func (g integerScores) listTile(key reg.GPVirtual) {
+	g.pointers(g.list, "k", tileKeys+integerBlock)
+	g.LEAQ(g.list, key)
+}
+
+// early says that registers have room for the window to come beside the one under way. Its shuffles then wait for few
+// of the products, not for all that were there before them: units are chosen in order, and two of four are both's.
+func (g integerScores) early() bool { return g.rows*g.digits*g.sets() <= earlySums }
+
+const earlySums = 12
+
+// step multiplies a window's words, each by all rows' digits, and makes the next one meanwhile.
+func (g integerScores) step(w *window, next []func(), q rows, acc [][][]reg.VecVirtual, flip, low reg.VecVirtual) {
 	for i := range 4 {
 		for half, lanes := range []uint8{0x88, 0xdd} {
 			word, v := 4*half+i, g.vec()
-			g.VSHUFI32X4(op.U8(lanes), right[i], left[i], v)
+			g.VSHUFI32X4(op.U8(lanes), w.z[1][i], w.z[0][i], v)
 			if g.e.bits == 8 {
 				g.VPXORD(flip, v, v)
 				g.multiply(v, digitsQuad*word, q, acc)
+				if next != nil {
+					next[2*i+half]()
+				}
 				continue
 			}
-			lower, upper := g.vec(), g.vec()
+			upper := g.vec()
 			g.VPSRLW(op.U8(4), v, upper)
-			g.VMOVDQA64(v, lower)
-			g.VPTERNLOGD(op.U8(xorAnd), low, flip, lower)
-			g.multiply(lower, 2*digitsQuad*word, q, acc)
+			g.VPTERNLOGD(op.U8(xorAnd), low, flip, v)
 			g.VPTERNLOGD(op.U8(xorAnd), low, flip, upper)
+			g.multiply(v, 2*digitsQuad*word, q, acc)
+			if next != nil {
+				next[2*i+half]()
+			}
 			g.multiply(upper, 2*digitsQuad*word+digitsQuad, q, acc)
 		}
 	}
@@ -270,32 +300,6 @@ func (g integerScores) multiply(v reg.VecVirtual, place int, q rows, acc [][][]r
 			g.VPDPBUSD_BCST(disp(q.at(r), place+4*(g.lowest()+t)), v, a)
 		}
 	}
-}
-
-// transposed takes 32 bytes of eight keys. The first 128 bits of vector i are word i
-// of the first four keys, the next word 4+i; then come the other four keys'.
-func (g integerScores) transposed(key, at reg.GPVirtual, first int) [4]reg.VecVirtual {
-	row := func(i int) op.Mem {
-		p := g.GP64()
-		g.MOVQ(op.Mem{Base: key, Disp: 8 * (first + i)}, p)
-		return op.Mem{Base: p, Index: at, Scale: 1}
-	}
-	var z [4]reg.VecVirtual
-	for i := range z {
-		z[i] = g.vec()
-		g.loadPart(row(i), z[i].AsY(), z[i])
-		g.VINSERTI64X4(op.U8(1), row(4+i), z[i], z[i])
-	}
-	lo01, hi01, lo23, hi23 := g.vec(), g.vec(), g.vec(), g.vec()
-	g.VPUNPCKLDQ(z[1], z[0], lo01)
-	g.VPUNPCKHDQ(z[1], z[0], hi01)
-	g.VPUNPCKLDQ(z[3], z[2], lo23)
-	g.VPUNPCKHDQ(z[3], z[2], hi23)
-	g.VPUNPCKLQDQ(lo23, lo01, z[0])
-	g.VPUNPCKHQDQ(lo23, lo01, z[1])
-	g.VPUNPCKLQDQ(hi23, hi01, z[2])
-	g.VPUNPCKHQDQ(hi23, hi01, z[3])
-	return z
 }
 
 // store takes a block's sums, each row's upper·2¹⁶ + lower, to scores, of the keys that are left, unless a scale is above most.
