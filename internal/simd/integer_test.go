@@ -421,6 +421,28 @@ func TestIntegerAccumulateStops(t *testing.T) {
 	})
 }
 
+// TestAheadIsSharedByKeys: what is listed may be more or fewer than keys. Whatever is done of these, all of it is
+// fetched once, in order, and evenly.
+func TestAheadIsSharedByKeys(t *testing.T) {
+	for _, listed := range []int{0, 1, 7, 64, 300} {
+		all := Ahead{Off: make([]int, listed), Bytes: 64}
+		for i := range all.Off {
+			all.Off[i] = i
+		}
+		for keys := 1; keys < 200; keys += 13 {
+			for done := 0; done <= keys; done++ {
+				until, after := all.until(done, keys), all.after(done, keys)
+				if got := append(slices.Clone(until.Off), after.Off...); !slices.Equal(got, all.Off) {
+					t.Fatalf("%d of %d keys: %v and %v", done, keys, until.Off, after.Off)
+				}
+				if n := len(until.Off); n != listed*done/keys {
+					t.Fatalf("%d of %d keys: %d of %d are fetched", done, keys, n, listed)
+				}
+			}
+		}
+	}
+}
+
 // unscaled is scales of 1.
 var unscaled = slices.Repeat([]float32{1}, 3*TileKeys)
 
