@@ -40,12 +40,11 @@ const pairRows = 4
 // can follow, and the next one leave it idle.
 func (f HeadsScoresFunc) sharing(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
 	for i := 0; i < len(k.Off); i += TileKeys {
-		tile := Tile{k.Data, k.Off[i:min(i+TileKeys, len(k.Off))]}
-		next := ahead.Off[min(i, len(ahead.Off)):min(i+TileKeys, len(ahead.Off))]
+		end := min(i+TileKeys, len(k.Off))
+		tile, next := Tile{k.Data, k.Off[i:end]}, ahead.part(i, end, len(k.Off))
 		for r := 0; r < rows; {
 			n := sizesHalves[min(rows-r, maxBlock)]
-			share := Ahead{ahead.Data, next[len(next)*r/rows : len(next)*(r+n)/rows], ahead.Bytes}
-			f(s[r*stride+i:], stride, q[r*dim:], n, dim, tile, nil, share)
+			f(s[r*stride+i:], stride, q[r*dim:], n, dim, tile, nil, next.part(r, r+n, rows))
 			r += n
 		}
 	}

@@ -24,6 +24,12 @@ type Ahead struct {
 	Bytes int
 }
 
+// part is what goes with [lo, hi) of n keys, or rows: a share of it, as offsets may be fewer than keys.
+func (a Ahead) part(lo, hi, n int) Ahead {
+	a.Off = a.Off[len(a.Off)*lo/n : len(a.Off)*hi/n]
+	return a
+}
+
 // ScoresFunc computes
 //
 //	s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d],  r < rows, j < len(k.Off)

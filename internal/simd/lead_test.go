@@ -1,6 +1,9 @@
 package simd
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestLeadIsListed: a lead of no row would fetch what is being read, and one of two
 // tiles or more what is not listed. Integers are led by more than one, and nobody by more
@@ -111,4 +114,29 @@ func TestSweepsAreWholeTiles(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAheadIsSharedOut: what is ahead of a sweep goes with its tiles in even shares, each of it once and in order, however many
+// keys an offset stands for.
+func TestAheadIsSharedOut(t *testing.T) {
+	for _, keys := range []int{1, TileKeys, 3*TileKeys + 5} {
+		for _, offsets := range []int{0, 1, keys / 4, keys, 2 * keys} {
+			ahead := Ahead{Off: make([]int, offsets)}
+			for i := range ahead.Off {
+				ahead.Off[i] = i
+			}
+			var got []int
+			for lo := 0; lo < keys; lo += TileKeys {
+				hi := min(lo+TileKeys, keys)
+				part := ahead.part(lo, hi, keys)
+				if n := len(part.Off) * keys; n < offsets*(hi-lo)-keys || n > offsets*(hi-lo)+keys {
+					t.Errorf("%d of %d offsets go with %d of %d keys", len(part.Off), offsets, hi-lo, keys)
+				}
+				got = append(got, part.Off...)
+			}
+			if !slices.Equal(got, ahead.Off) {
+				t.Errorf("%d keys: of %d offsets these are fetched: %v", keys, offsets, got)
+			}
+		}
+	}
 }
