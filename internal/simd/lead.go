@@ -147,7 +147,7 @@ func SweepKeys(group int) int {
 
 // sweepScores is how many scores a sweep has, of all rows of a group.
 func sweepScores(group int) int {
-	if group == 1 && useAVX512 {
+	if useAVX512 && (group == 1 || inHalves) {
 		return 4096 // docs/calibration.md
 	}
 	return 2048
