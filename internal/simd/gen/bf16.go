@@ -76,7 +76,7 @@ func encodeDot(i *ir.Instruction) ([]byte, error) {
 		if m.Index != nil {
 			p0 &^= byte(number(m.Index)) >> 3 & 1 << 6
 		}
-		unit := 64
+		unit := 32 * int(length)
 		if len(i.Suffixes) > 0 {
 			p2 |= broadcast
 			unit = 4

@@ -31,6 +31,8 @@ func TestEncodeDot(t *testing.T) {
 		{op.Mem{Base: reg.RDX, Index: reg.R11, Scale: 2}, reg.Z18, reg.Z31, nil, "62 22 6e 40 52 3c 5a"},
 		{op.Mem{Base: reg.R13, Index: reg.RCX, Scale: 1, Disp: 128}, reg.Z18, reg.Z6, nil, "62 d2 6e 40 52 74 0d 02"},
 		{op.Mem{Base: reg.RBP, Index: reg.R9, Scale: 1}, reg.Z1, reg.Z2, nil, "62 b2 76 48 52 54 0d 00"},
+		{op.Mem{Base: reg.R12, Disp: 32}, reg.Y5, reg.Y8, nil, "62 52 56 28 52 44 24 01"},
+		{op.Mem{Base: reg.R13, Index: reg.RCX, Scale: 2, Disp: 96}, reg.Y18, reg.Y6, nil, "62 d2 6e 20 52 74 4d 03"},
 		{reg.Z3, reg.Z20, reg.Z9, nil, "62 72 5e 40 52 cb"},
 		{reg.Y30, reg.Y12, reg.Y17, nil, "62 82 1e 28 52 ce"},
 		{reg.Y1, reg.Y2, reg.Y3, nil, "62 f2 6e 28 52 d9"},

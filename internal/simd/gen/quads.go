@@ -185,7 +185,7 @@ func (g quads) eachRow(sums []reg.VecVirtual, row, by reg.GPVirtual, store func(
 }
 
 // multiplyAdd is acc += x·y.
-func (g scores) multiplyAdd(y, x, acc reg.VecVirtual) {
+func (g scores) multiplyAdd(y op.Op, x, acc reg.VecVirtual) {
 	if g.paired {
 		g.dot(y, x, acc)
 		return

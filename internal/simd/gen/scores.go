@@ -171,13 +171,23 @@ func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []re
 	}
 	for i := range w {
 		for r := range g.rows {
-			y := g.vec()
-			g.VMOVUPS(disp(q.at(r), 4*g.lanes*i), y)
+			y := g.query(disp(q.at(r), 4*g.lanes*i))
 			for c := range ptr {
 				g.multiplyAdd(y, x[c][i], acc[r*blockKeys+c])
 			}
 		}
 	}
+}
+
+// query is a vector of a query's as an operand: in a register, but for kernels that wait for memory. There an instruction
+// less for each is more keys under way.
+func (g scores) query(m op.Mem) op.Op {
+	if g.paired {
+		return m
+	}
+	y := g.vec()
+	g.VMOVUPS(m, y)
+	return y
 }
 
 func disp(m op.Mem, n int) op.Mem {
