@@ -64,6 +64,9 @@ func TestSizes(t *testing.T) {
 		if got := tc.c.StoredBytes(); got != tc.stored {
 			t.Errorf("%+v: stores %d bytes, want %d", tc.c, got, tc.stored)
 		}
+		if got := tc.c.Batch(0).KVBits; got != tc.c.DType.Bits() {
+			t.Errorf("%+v: planned for elements of %d bits, want %d", tc.c, got, tc.c.DType.Bits())
+		}
 	}
 }
 
