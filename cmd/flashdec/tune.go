@@ -19,7 +19,7 @@ type tuneCmd struct {
 	KVDType []string `name:"kv-dtype" help:"Types of keys and values; what is found holds for all types of that size (default ${default})." default:"f16" placeholder:"T,…"`
 	Backend string   `help:"What to measure: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
 	Threads int      `help:"Processor threads to compute on. Without it, or with 0, GOMAXPROCS (here ${threads})." placeholder:"N"`
-	Seconds float64  `help:"How long to measure, all classes together (default ${default})." default:"30" placeholder:"N"`
+	Seconds float64  `help:"How long to measure, all classes together (default ${default}); making caches ready comes on top." default:"30" placeholder:"N"`
 	Show    bool     `xor:"what" help:"Show what has been found, and measure nothing."`
 	Forget  bool     `xor:"what" help:"Remove what has been found."`
 	JSON    bool     `name:"json" help:"Print one JSON object a class."`
