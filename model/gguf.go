@@ -162,6 +162,19 @@ func (g *ggufConfig) layers(c *Config) {
 	}
 }
 
+// text is a string of the architecture's metadata.
+func (g *ggufConfig) text(key, otherwise string) string {
+	x, ok := g.file.Metadata[g.arch+"."+key]
+	if !ok {
+		return otherwise
+	}
+	s, ok := x.(string)
+	if !ok {
+		g.fail("metadata %q is %T, want a string", g.arch+"."+key, x)
+	}
+	return s
+}
+
 func (g *ggufConfig) fail(format string, args ...any) {
 	if g.err == nil {
 		g.err = fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
@@ -179,11 +192,11 @@ func (g *ggufConfig) ropes(c *Config) {
 	untruncated := false
 	of := ropeConfig{
 		Theta:    g.number("rope.freq_base", 10000),
-		Factor:   g.number("rope.scaling.factor", 0),
+		Factor:   g.number("rope.scaling.factor", g.number("rope.scale_linear", 0)),
 		Original: g.count("rope.scaling.original_context_length", 0),
 		Truncate: &untruncated,
 	}
-	of.Type, _ = g.file.Metadata[g.arch+".rope.scaling.type"].(string)
+	of.Type = g.text("rope.scaling.type", "linear") // so files say it that are older than the key
 	if of.Type == "none" || of.Factor == 0 {
 		of.Type = ""
 	}

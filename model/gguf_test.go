@@ -242,6 +242,24 @@ func compareModels(t *testing.T, path, dir string, ids []int) {
 	}
 }
 
+// TestGGUFScalesWithoutAType: a scaling without a type is linear, and older files call its factor otherwise.
+func TestGGUFScalesWithoutAType(t *testing.T) {
+	for _, g := range goldens(t) {
+		if g.Name() != "llama3_rope" {
+			continue
+		}
+		dir := folder(t, g.Dir, ggufCases[g.Name()].edits)
+		for _, key := range []string{"rope.scaling.factor", "rope.scale_linear"} {
+			w := toGGUF(t, &g, "llama")
+			w.set("llama.rope.freq_base", float32(500000))
+			w.set("llama."+key, float32(4))
+			path := filepath.Join(t.TempDir(), "model.gguf")
+			write(t, path, w.bytes())
+			compareModels(t, path, dir, g.IDs)
+		}
+	}
+}
+
 // TestRopeFactorsDivide: a GGUF file's own factors give llama-3 scaling.
 func TestRopeFactorsDivide(t *testing.T) {
 	for _, g := range goldens(t) {
@@ -299,6 +317,7 @@ func TestGGUFWithoutSense(t *testing.T) {
 		"NaN epsilon":           {set("qwen2.attention.layer_norm_rms_epsilon", float32(math.NaN())), model.ErrConfig, "epsilon"},
 		"infinite rotary base":  {set("qwen2.rope.freq_base", float32(math.Inf(1))), model.ErrConfig, "rotary base"},
 		"rotary on a part":      {set("qwen2.rope.dimension_count", uint32(2)), model.ErrConfig, "rotary"},
+		"a scaling by number":   {set("qwen2.rope.scaling.type", uint32(1)), model.ErrConfig, "rope.scaling.type"},
 		"values of another dim": {set("qwen2.attention.value_length", uint32(2)), model.ErrConfig, "values of 2"},
 		"huge hidden size":      {set("qwen2.embedding_length", uint32(math.MaxUint32)), model.ErrConfig, "head dim"},
 		"no vocabulary":         {base(func(w *ggufWriter, _ map[string]any) { delete(w.tensors, "token_embd.weight") }), model.ErrConfig, "vocabulary"},
