@@ -97,7 +97,10 @@ func (f *ggufFile) byteLevel(v vocabulary) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, _ := optional[[]string](f, "tokenizer.ggml.merges")
+	lines, ok := optional[[]string](f, "tokenizer.ggml.merges")
+	if !ok { // without merges every byte would be a token of its own, and the text another
+		f.fail(fmt.Errorf("%w: no tokenizer.ggml.merges, which byte-level BPE needs", ErrVocabulary))
+	}
 	bos := f.flag("tokenizer.ggml.add_bos_token", pre.bos)
 	unknown := f.id("tokenizer.ggml.unknown_token_id", len(v.names))
 	if f.err != nil {

@@ -156,6 +156,7 @@ func TestBytesWithoutATokenAreReplaced(t *testing.T) {
 		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.unknown_token_id": uint32(0),
 		"tokenizer.ggml.tokens":     []string{"<|endoftext|>", "a", "ï", "¿", "½"}, // EF BF BD, U+FFFD
 		"tokenizer.ggml.token_type": []int32{3, 1, 1, 1, 1},
+		"tokenizer.ggml.merges":     []string{},
 	})
 	ids, err := tok.Encode("a\x1da\xff")
 	if want := []int{1, 2, 3, 4, 1, 2, 3, 4}; err != nil || !slices.Equal(ids, want) || tok.Decode(ids) != "a\ufffda\ufffd" {

@@ -220,6 +220,16 @@ func TestHostileMetadataIsAnError(t *testing.T) {
 	}
 }
 
+// TestByteLevelWantsMerges: without them each byte would be a token of its own.
+func TestByteLevelWantsMerges(t *testing.T) {
+	m := ggufOf(t, "gpt2", "gpt-2")
+	mustGGUF(t, m)
+	delete(m, "tokenizer.ggml.merges")
+	if _, err := FromGGUF(m); !errors.Is(err, ErrVocabulary) || !strings.Contains(err.Error(), "merges") {
+		t.Errorf("error %v, want ErrVocabulary that names the merges", err)
+	}
+}
+
 func TestUnknownPreTokenizersAreNamed(t *testing.T) {
 	m := metadata()
 	m["tokenizer.ggml.model"], m["tokenizer.ggml.pre"] = "gpt2", "nobody's"
