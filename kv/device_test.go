@@ -79,7 +79,7 @@ func TestDeviceMemoryIsMeasuredNotRead(t *testing.T) {
 	}
 }
 
-// TestAppendFuncFillsPages: its calls are the runs of adjacent slots, and an error of
+// TestAppendFuncFillsPages: its calls are the runs of adjacent slots, and an error or a panic of
 // one leaves the sequence as it was.
 func TestAppendFuncFillsPages(t *testing.T) {
 	_, c := newFar(t)
@@ -107,6 +107,17 @@ func TestAppendFuncFillsPages(t *testing.T) {
 		return nil
 	}); !errors.Is(err, failed) || seq.Len() != 9 || c.Stats().Used != 3 {
 		t.Errorf("%v, %d tokens on %d pages, want 9 on 3", err, seq.Len(), c.Stats().Used)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a panic of the caller's function is lost")
+			}
+		}()
+		_ = seq.AppendFunc(9, func(PageID, int, int, int) error { panic("of the caller's") })
+	}()
+	if seq.Len() != 9 || c.Stats().Used != 3 {
+		t.Errorf("after a panic: %d tokens on %d pages, want 9 on 3", seq.Len(), c.Stats().Used)
 	}
 	if err := seq.AppendFunc(12, write); !errors.Is(err, ErrNoPages) {
 		t.Errorf("12 tokens in 11 slots: %v", err)

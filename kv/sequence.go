@@ -53,7 +53,7 @@ func (s *Sequence) Append(k, v []float32) error {
 // AppendFunc makes room for n new tokens and has write put them there: tokens
 // first to first+count of the new ones into adjacent slots of a page. It is for
 // tokens that are not in the host's memory. Errors are as with Append, or write's;
-// on one the sequence is as it was.
+// on one, and where write panics, the sequence is as it was.
 func (s *Sequence) AppendFunc(n int, write func(page PageID, slot, first, count int) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -74,10 +74,16 @@ func (s *Sequence) append(n int, write func(page PageID, slot, first, count int)
 	if err != nil {
 		return err
 	}
+	filled := false
+	defer func() {
+		if !filled { // on an error, and where write panics
+			s.release(pages[s.kept(replaced):])
+		}
+	}()
 	if err := s.fill(pages, replaced, n, write); err != nil {
-		s.release(pages[s.kept(replaced):])
 		return err
 	}
+	filled = true
 	if n > 0 {
 		s.version.raise(byAppend)
 	}
