@@ -158,7 +158,7 @@ func timesOf(r bench.Row) string {
 // modelTables are the tables of a model: prompts that it read, and its decode steps.
 func (r *benchReport) modelTables(kernels string) {
 	first := r.rows[0]
-	r.t.printf("%s, %s read a token beside %s keys and values\n%s, %s kernels\n", printable(first.Model), byteCount(first.WeightBytes), first.KVDType, first.Device, kernels)
+	r.t.printf("%s, %s read a token beside %s keys and values\n%s, %s kernels\n", printable(first.Model), byteCount(int(first.WeightBytes)), first.KVDType, first.Device, kernels)
 	for _, rows := range bench.BySuite(r.rows) {
 		r.t.printf("\n")
 		if rows[0].Suite == bench.PromptSuite {

@@ -120,7 +120,7 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 		if row.Keys != im.Case.Keys() || im.Slow && row.Keys > c.Keys() {
 			t.Errorf("%s, %s: %d keys, of a case of %d", c.Name, im.Name, row.Keys, c.Keys())
 		}
-		if (row.Note != "") != (row.KVBytes < c.KVBytes() && im.Slow) {
+		if (row.Note != "") != (int(row.KVBytes) < c.KVBytes() && im.Slow) {
 			t.Errorf("%s, %s: %d of %d bytes, with the note %q", c.Name, im.Name, row.KVBytes, c.KVBytes(), row.Note)
 		}
 	}

@@ -39,7 +39,8 @@ func (c Change) Beyond() bool { return math.Abs(c.Ratio-1) > c.Noise }
 // identity is what two rows share when they measured the same thing.
 type identity struct {
 	suite, name, impl, backend, kernel string
-	threads, bytes                     int
+	threads                            int
+	bytes                              int64
 }
 
 func identify(r Row) identity {

@@ -41,9 +41,9 @@ func (s *ModelSteps) Row(threads int, info backend.Info) Row {
 		Suite: ModelSuite, Case: fmt.Sprintf("%s, %d tokens", s.Model, s.Context), Backend: info.Name, Kernel: info.Kernel, Impl: s.Impl,
 		Batch: 1, QHeads: s.QHeads, KVHeads: s.KVHeads, KeyDim: s.Dim, ValueDim: s.Dim, Len: s.Context, Keys: s.Context, QLen: 1,
 		KVDType: s.KVDType, Threads: threads, Splits: s.Splits,
-		Rounds: len(s.Seconds), Seconds: seconds, Min: slices.Min(s.Seconds), KVBytes: s.KVBytes,
+		Rounds: len(s.Seconds), Seconds: seconds, Min: slices.Min(s.Seconds), KVBytes: int64(s.KVBytes),
 		Rate: rate, Ceiling: ceiling, Spread: slices.Max(s.Ceiling)/ceiling - 1, Share: shareOf(float64(s.WeightBytes+s.KVBytes), s.Seconds, s.Ceiling),
-		Device: info.Device, Model: s.Model, WeightBytes: s.WeightBytes, TokenRate: 1 / seconds,
+		Device: info.Device, Model: s.Model, WeightBytes: int64(s.WeightBytes), TokenRate: 1 / seconds,
 	}
 }
 

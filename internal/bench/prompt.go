@@ -28,8 +28,8 @@ func (p *Prompt) Row(threads int, info backend.Info) Row {
 		Suite: PromptSuite, Case: fmt.Sprintf("%s, %d tokens", p.Model, p.Context), Backend: info.Name, Kernel: info.Kernel, Impl: p.Impl,
 		Batch: 1, QHeads: p.QHeads, KVHeads: p.KVHeads, KeyDim: p.Dim, ValueDim: p.Dim, Len: p.Context, Keys: p.Context, QLen: p.Context,
 		KVDType: p.KVDType, Threads: threads, Splits: p.Splits,
-		Rounds: len(p.Seconds), Seconds: seconds, Min: slices.Min(p.Seconds), KVBytes: p.KVBytes,
-		Device: info.Device, Model: p.Model, WeightBytes: p.WeightBytes, TokenRate: float64(p.Context) / seconds, MultiplyAdds: p.MultiplyAdds,
+		Rounds: len(p.Seconds), Seconds: seconds, Min: slices.Min(p.Seconds), KVBytes: int64(p.KVBytes),
+		Device: info.Device, Model: p.Model, WeightBytes: int64(p.WeightBytes), TokenRate: float64(p.Context) / seconds, MultiplyAdds: p.MultiplyAdds,
 	}
 	if len(p.Peak) > 0 {
 		r.Peak = Median(p.Peak)

@@ -36,7 +36,7 @@ type Row struct {
 	Rounds   int     `json:"rounds"`
 	Seconds  float64 `json:"seconds"` // median
 	Min      float64 `json:"seconds_min"`
-	KVBytes  int     `json:"kv_bytes"`
+	KVBytes  int64   `json:"kv_bytes"`
 	Rate     float64 `json:"bytes_per_second"`
 	Ceiling  float64 `json:"ceiling_bytes_per_second"` // of a bare read just before, each round
 	Spread   float64 `json:"ceiling_spread"`           // how far its fastest round lay above the median
@@ -52,7 +52,7 @@ type Row struct {
 
 	// Of a model's decode step, where Len is the tokens that it saw, its own counted.
 	Model       string  `json:"model,omitempty"`
-	WeightBytes int     `json:"weight_bytes,omitempty"` // that the step reads beside KVBytes
+	WeightBytes int64   `json:"weight_bytes,omitempty"` // that the step reads beside KVBytes
 	TokenRate   float64 `json:"tokens_per_second,omitempty"`
 
 	// Of a prompt that a model reads, where Len is its tokens.
@@ -73,7 +73,7 @@ func (r *Row) Floor() float64 {
 }
 
 // Bytes are all that a step reads.
-func (r *Row) Bytes() int { return r.WeightBytes + r.KVBytes }
+func (r *Row) Bytes() int64 { return r.WeightBytes + r.KVBytes }
 
 // Row is what a measured way has to report. Suite, commit and command are the
 // caller's to add.
@@ -85,7 +85,7 @@ func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 		Batch: len(c.Lens), QHeads: c.Heads, KVHeads: c.KVHeads, KeyDim: c.Dim, ValueDim: c.Dim,
 		Len: slices.Max(c.Lens), Keys: c.Keys(), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
 		Threads: threads, Splits: im.Splits,
-		Rounds: len(im.seconds), Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
+		Rounds: len(im.seconds), Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: int64(im.bytes),
 		Rate: rate, Ceiling: ceiling, Spread: slices.Max(im.ceiling)/ceiling - 1, Share: shareOf(float64(im.bytes), im.seconds, im.ceiling),
 		Device: info.Device, Note: im.Note,
 	}
@@ -150,25 +150,25 @@ func (r *Row) check() error {
 	}
 	for _, f := range [...]struct {
 		name string
-		got  int
+		got  int64
 	}{
-		{"batch", r.Batch},
-		{"q_heads", r.QHeads},
-		{"kv_heads", r.KVHeads},
-		{"key_dim", r.KeyDim},
-		{"value_dim", r.ValueDim},
-		{"len", r.Len},
-		{"keys", r.Keys},
-		{"q_len", r.QLen},
-		{"page_size", r.PageSize},
-		{"threads", r.Threads},
-		{"splits", r.Splits},
-		{"rounds", r.Rounds},
+		{"batch", int64(r.Batch)},
+		{"q_heads", int64(r.QHeads)},
+		{"kv_heads", int64(r.KVHeads)},
+		{"key_dim", int64(r.KeyDim)},
+		{"value_dim", int64(r.ValueDim)},
+		{"len", int64(r.Len)},
+		{"keys", int64(r.Keys)},
+		{"q_len", int64(r.QLen)},
+		{"page_size", int64(r.PageSize)},
+		{"threads", int64(r.Threads)},
+		{"splits", int64(r.Splits)},
+		{"rounds", int64(r.Rounds)},
 		{"kv_bytes", r.KVBytes},
-		{"gpus", r.GPUs},
+		{"gpus", int64(r.GPUs)},
 		{"weight_bytes", r.WeightBytes},
 	} {
-		if f.got < 0 || int64(f.got) > maxCount {
+		if f.got < 0 || f.got > maxCount {
 			return fmt.Errorf("%s is %d, want 0 to %d", f.name, f.got, int64(maxCount))
 		}
 	}

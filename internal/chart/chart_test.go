@@ -22,7 +22,7 @@ func rows(suite string) []bench.Row {
 	for n := 1 << 10; n <= 1<<20; n *= 4 {
 		for i, impl := range []string{"flashdec", "torch-fa2"} {
 			r := bench.Row{
-				Suite: suite, Case: Keys(n) + " <keys> & more", Impl: impl, Len: n, Threads: 2, Device: "Abacus", KVBytes: n << 10,
+				Suite: suite, Case: Keys(n) + " <keys> & more", Impl: impl, Len: n, Threads: 2, Device: "Abacus", KVBytes: int64(n) << 10,
 				Seconds: float64((i+1)*n) * 1e-8, Ceiling: 2e11,
 			}
 			r.Rate = float64(r.KVBytes) / r.Seconds

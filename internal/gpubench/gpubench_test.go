@@ -156,7 +156,7 @@ func TestWaysAreMeasured(t *testing.T) {
 			if row.Backend != "cuda" || row.Seconds <= 0 || row.Min > row.Seconds || row.Ceiling <= 0 || row.Share <= 0 || row.Share > 1.2 {
 				t.Errorf("%s: %+v, want a share of the bare read", c.Name, row)
 			}
-			if row.Impl == "unsplit" && row.Splits != 1 || row.KVBytes != c.KVBytes() {
+			if row.Impl == "unsplit" && row.Splits != 1 || int(row.KVBytes) != c.KVBytes() {
 				t.Errorf("%s: %+v, want %d bytes and, unsplit, one split", c.Name, row, c.KVBytes())
 			}
 		}
