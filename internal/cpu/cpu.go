@@ -5,6 +5,7 @@
 //	pool.go    who works: the decode's caller and the workers that it wakes
 //	job.go     what is shared by those who work on one launch
 //	task.go    what a worker takes at once: items of heads and splits
+//	share.go   which tasks a worker begins with, before it takes others'
 //	item.go    a task: query tiles against keys, in chunks of sweeps
 //	stream.go  one item under way: its running sums, and the states they become
 //	kernels.go which kernels they call

@@ -177,7 +177,7 @@ func (p *pages) next() bool {
 
 // following is what this worker is likely to read after the keys before lo: the
 // chunk's next sweep, which ends at hi or before, the split's next chunk, the
-// task's next split, or else the beginning of the task that nobody has taken yet.
+// task's next split, or else the beginning of the task that it would take now.
 func (w *worker) following(lo, hi int) area {
 	a := area{w.seq, w.walking[0].item.Head, len(w.walking), lo, min(lo+w.job.sweepKeys, w.end)}
 	if lo < hi {
@@ -188,11 +188,9 @@ func (w *worker) following(lo, hi int) area {
 	}
 	t, split := w.task, w.split+1
 	if split == t.splits {
-		i := int(w.job.next.Load())
-		if i >= len(w.job.tasks) {
+		if t, split = w.job.upcoming(w.lane), 0; t == nil {
 			return area{}
 		}
-		t, split = &w.job.tasks[i], 0
 	}
 	it := &w.job.launch.Plan.Items[t.item(0, split)]
 	return area{it.Seq, it.Head, t.heads, it.Begin, min(it.Begin+w.job.sweepKeys, it.End)}

@@ -13,13 +13,13 @@ import (
 	"github.com/flashdec/flashdec/plan"
 )
 
-// job is a launch being computed. Its buffers outlive it, for the next one.
+// job is a launch being computed. Its buffers outlive it, for the next one. What changes while workers look at the rest
+// lies on cache lines of its own.
 type job struct {
 	launch *backend.Launch
 	done   <-chan struct{} // the context's
 
 	tasks    []task         // what workers take, in the order of the plan
-	next     atomic.Int64   // task to start next
 	stopped  atomic.Bool    // cancelled, and noticed
 	left     []atomic.Int32 // [units] items not yet computed
 	partials states         // [Plan.Rows]
@@ -36,11 +36,15 @@ type job struct {
 	recorder  *recorder // nil: no trace is wanted
 	recording recorder
 
-	seats   []*worker    // the caller's, then one for each helper that may come
+	seats  []*worker // the caller's, then one for each helper that may come
+	shares []share   // of the tasks, one a seat, or one of all
+
+	_       [cacheLine]byte
 	wants   int          // helpers wanted; this and the next are the pool's lock's
 	joined  int          // helpers that came
 	working atomic.Int32 // helpers that have not finished, to be looked at without waiting
 	helping sync.WaitGroup
+	_       [cacheLine]byte
 }
 
 // prepare makes the job ready for a launch on so many workers.
@@ -59,7 +63,6 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
 	j.scaled = l.KV.K.Scales.Kind == kv.TokenScale || l.KV.V.Scales.Kind == kv.TokenScale
 	j.longRuns = min(keyRun(&l.KV.K, l.KV.PageSize)*j.k.row, keyRun(&l.KV.V, l.KV.PageSize)*j.v.row) >= longRead
-	j.next.Store(0)
 	j.stopped.Store(false)
 	j.partials.resize(l.Plan.Rows, l.Shape.ValueDim)
 	j.queries = resize(j.queries, len(l.Plan.Config.Seqs))
@@ -150,11 +153,11 @@ func (j *job) work(w *worker) {
 		j.mergeEmpty(w)
 	}
 	for {
-		i := int(j.next.Add(1)) - 1
-		if i >= len(j.tasks) {
+		t := j.take(w.lane)
+		if t == nil {
 			break
 		}
-		if !w.compute(&j.tasks[i]) {
+		if !w.compute(t) {
 			j.stopped.Store(true)
 			break
 		}

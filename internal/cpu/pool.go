@@ -14,16 +14,20 @@ import (
 // decodes side by side, in one backend or in several, cannot block each other.
 type pool struct {
 	mu      sync.Mutex
-	wake    sync.Cond    // a job wants helpers, or the pool closes
-	wanted  []*job       // jobs that want helpers, oldest first
-	waiting atomic.Int32 // len(wanted), to be looked at without the lock
-	idle    []*job       // jobs to use again, with their buffers
-	started int          // helpers
-	guests  atomic.Int32 // goroutines of callers that look out for jobs, beside the helpers
+	wake    sync.Cond // a job wants helpers, or the pool closes
+	wanted  []*job    // jobs that want helpers, oldest first
+	idle    []*job    // jobs to use again, with their buffers
+	started int       // helpers
 	closed  bool
 	helpers sync.WaitGroup
 	left    atomic.Int64 // when the last job ended, in nanoseconds since began
 	began   time.Time
+
+	// What is looked at all the while lies on a cache line that offers alone change.
+	_       [cacheLine]byte
+	waiting atomic.Int32 // len(wanted), to be looked at without the lock
+	guests  atomic.Int32 // goroutines of callers that look out for jobs, beside the helpers
+	_       [cacheLine]byte
 }
 
 func newPool() *pool {

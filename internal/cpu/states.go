@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/flashdec/flashdec/attn"
 )
@@ -30,8 +31,15 @@ func (s *states) row(i int) attn.State[float32] {
 	return attn.State[float32]{M: s.m[i], L: s.l[i], O: s.o[i*s.dim : (i+1)*s.dim : (i+1)*s.dim]}
 }
 
+// cacheLine is the bytes that a processor takes from another at a time.
+const cacheLine = 64
+
 // resize returns n elements, in place if there is room. Their values are
-// whatever they were.
-func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+// whatever they were. New room is whole cache lines, so that what one worker writes
+// is nothing that another has.
+func resize[T any](s []T, n int) []T {
+	line := max(cacheLine/int(unsafe.Sizeof(*new(T))), 1)
+	return slices.Grow(s[:0], (n+line-1)/line*line)[:n]
+}
 
 var negInf = math.Inf(-1)

@@ -67,6 +67,7 @@ func (j *job) handOut(workers int) {
 		j.addTasks(t, heads, n)
 		i += n * heads
 	}
+	j.share(workers)
 }
 
 // alike is how many items from the first on are splits of its unit that follow one
