@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // attention is a key that the newest query of the first sequence gave much weight.
@@ -83,6 +85,39 @@ func (c *decodeCase) mostAttended(ctx context.Context, n *newest, from source, t
 	return most, nil
 }
 
+// whyNoAttention says why there is no key to show, "" where nothing has been asked for.
+func (c *decodeCase) whyNoAttention(n *newest) string {
+	if n.q == nil {
+		return ""
+	}
+	who, query := c.newestQuery(), c.queries-1
+	sees := false
+	for pos := range c.lens[0] {
+		sees = sees || c.options.Sees(0, c.lens[0], c.queries, query, pos)
+	}
+	odd := 0
+	for _, lse := range n.lse {
+		if !simd.Finite(lse) {
+			odd++
+		}
+	}
+	switch {
+	case !sees:
+		return who + " sees no key: there are none to show."
+	case odd > 0:
+		return fmt.Sprintf("%s has an LSE that is no finite number in %d of %s: there are no weights of keys to show.", who, odd, count(c.shape.NumHeads, "head"))
+	}
+	return who + " gives no key a weight above 0 and up to 1: there are none to show."
+}
+
+// newestQuery names the query that run shows.
+func (c *decodeCase) newestQuery() string {
+	if c.seqs > 1 {
+		return "The newest query of sequence 0"
+	}
+	return "The newest query"
+}
+
 // take adds what one head gave. Of heads that gave equally much the first is named,
 // whichever came first here.
 func (a *attention) take(b attention) {
@@ -152,10 +187,7 @@ func printAttention(t *terminal, c *decodeCase, most []attention) {
 
 // attentionTitle says whose weight it is, and how much of it is shown.
 func (c *decodeCase) attentionTitle(shown int, total float64) string {
-	who := "The newest query"
-	if c.seqs > 1 {
-		who += " of sequence 0"
-	}
+	who := c.newestQuery()
 	if c.pieces != nil {
 		who = fmt.Sprintf("The newest token, “%s”,", clip(c.pieces[c.lens[0]-1], longestPiece))
 	}

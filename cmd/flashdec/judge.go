@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"sync"
 
 	"github.com/flashdec/flashdec/attn"
@@ -56,103 +55,6 @@ func halfUnit(t tensorfile.DType) float64 {
 		return 0x1p-8
 	}
 	return 0
-}
-
-// verdict is how far a result lies from one reference, over all parts.
-type verdict struct {
-	Err       float64 // largest |out − reference|
-	LSEErr    float64 // largest |lse − reference|
-	share     float64 // largest share of the limit of its row, out's
-	lseShare  float64 // and the LSE's
-	rowLimit  float64 // the limit of the row that share is of
-	NonFinite int     // NaN or infinities where the other has none
-}
-
-func (v verdict) ok() bool { return v.NonFinite == 0 && v.share <= 1 && v.lseShare <= 1 }
-
-// limit is what Err may be, as a report tells it: the limit of the row that comes
-// nearest to its own, in the measure of Err.
-func (v verdict) limit() float64 {
-	limit := v.rowLimit
-	if v.share > 0 {
-		limit = v.Err / v.share
-	}
-	if !(limit <= math.MaxFloat64) { // a row of NaN, which has no numbers to compare
-		return 0
-	}
-	return limit
-}
-
-// add takes another part's, or another result's, distance in.
-func (v *verdict) add(w verdict) {
-	if !(w.share < v.share) {
-		v.share, v.rowLimit = w.share, w.rowLimit
-	}
-	v.Err = max(v.Err, w.Err)
-	v.LSEErr = max(v.LSEErr, w.LSEErr)
-	v.lseShare = max(v.lseShare, w.lseShare)
-	v.NonFinite += w.NonFinite
-}
-
-// measure compares a part of a result with a reference, as far as that goes.
-func measure(ref attn.Reference, out, lse []float32, limits attn.Limits) (verdict, error) {
-	if ref.Out == nil {
-		out = nil
-	}
-	if ref.LSE == nil {
-		lse = nil
-	}
-	d, err := ref.Compare(out, lse, limits)
-	return verdict{d.Out, d.LSE, d.OutShare, d.LSEShare, d.OutLimit, d.NonFinite}, err
-}
-
-// judgement is a result beside the direct softmax, and beside what the file says.
-type judgement struct {
-	direct verdict
-	file   *verdict // nil where the file says nothing
-	lossy  bool     // file is told and not judged
-
-	hasOut, hasLSE bool // what the file says
-}
-
-func (j judgement) ok() bool { return j.direct.ok() && (j.file == nil || j.lossy || j.file.ok()) }
-
-// distances are a judgement as reports have it.
-type distances struct {
-	MaxAbsErr    float64  `json:"max_abs_err"` // beside the direct softmax
-	LSEErr       float64  `json:"lse_err"`
-	Limit        float64  `json:"limit"`                // of max_abs_err
-	NonFinite    int      `json:"nonfinite"`            // NaN or infinities where a reference has none, or the reverse
-	AnswerErr    *float64 `json:"answer_err,omitempty"` // beside the file's own out
-	AnswerLSEErr *float64 `json:"answer_lse_err,omitempty"`
-	AnswerLimit  *float64 `json:"answer_limit,omitempty"`
-	Judged       *bool    `json:"answer_judged,omitempty"` // the file's own out and lse, where it has any
-
-	directOK, answerOK bool // within all limits, the LSE's too
-}
-
-func (j judgement) distances() distances {
-	d := distances{
-		MaxAbsErr: j.direct.Err, LSEErr: j.direct.LSEErr, Limit: j.direct.limit(), NonFinite: j.direct.NonFinite,
-		directOK: j.direct.ok(), answerOK: j.file == nil || j.file.ok(),
-	}
-	if j.file == nil {
-		return d
-	}
-	judged := !j.lossy
-	d.Judged = &judged
-	d.NonFinite += j.file.NonFinite
-	if j.hasLSE {
-		d.AnswerLSEErr = &j.file.LSEErr
-	}
-	if j.hasOut {
-		d.AnswerErr = &j.file.Err
-		if !j.lossy { // else the answer is no judge
-			limit := j.file.limit()
-			d.AnswerLimit = &limit
-		}
-	}
-	return d
 }
 
 // judge compares results of a case with the direct softmax and with the file's
@@ -251,42 +153,4 @@ func (j *judge) measure(ctx context.Context, i int, got *decoded, limits attn.Li
 	answer.AbsScore, answer.AbsValue = ref.AbsScore, ref.AbsValue
 	file, err = measure(answer, out, lse, limits)
 	return direct, file, err
-}
-
-// add takes another judgement in: of another chunk, or of another result of the same.
-// The zero judgement is of nothing yet.
-func (j *judgement) add(k judgement) {
-	before := *j
-	*j = k
-	j.direct.add(before.direct)
-	if before.file != nil {
-		j.file.add(*before.file)
-	}
-}
-
-// unjudged tells that the file has an answer which is no judge, see judge.lossy.
-func (d distances) unjudged() bool { return d.Judged != nil && !*d.Judged }
-
-// print tells the distances in run's report. How far the file's answer lies from what a lossy cache gives is not told:
-// the report has the price of the type.
-func (d distances) print(t *terminal) {
-	t.printf("error   out %.2g (limit %.2g), lse %.2g from the float64 softmax %s\n", d.MaxAbsErr, d.Limit, d.LSEErr, mark(d.directOK))
-	if d.NonFinite > 0 {
-		t.printf("        %s NaN or infinite on one side only\n", count(d.NonFinite, "element"))
-	}
-	switch {
-	case d.unjudged():
-		t.printf("answer  not judged: the file's own is of keys and values before rounding\n")
-	case d.AnswerLimit != nil && d.AnswerLSEErr != nil:
-		t.printf("answer  out %.2g (limit %.2g), lse %.2g from the file's own %s\n", *d.AnswerErr, *d.AnswerLimit, *d.AnswerLSEErr, mark(d.answerOK))
-	case d.AnswerLimit != nil:
-		t.printf("answer  out %.2g (limit %.2g) from the file's own %s\n", *d.AnswerErr, *d.AnswerLimit, mark(d.answerOK))
-	}
-}
-
-func mark(ok bool) string {
-	if ok {
-		return "✓"
-	}
-	return "✗"
 }

@@ -157,7 +157,7 @@ func requireChunks(t *testing.T, d *decoder, tile int, out, lse []float32) {
 
 // A wrong element in any chunk is told, also where the chunks after it are right.
 func TestJudgementsAddUp(t *testing.T) {
-	right, wrong := judgement{file: &verdict{}}, judgement{direct: verdict{Err: 1, share: 2}, file: &verdict{NonFinite: 3}, hasOut: true}
+	right, wrong := judgement{file: &verdict{}}, judgement{direct: verdict{Err: 1, share: 2}, file: &verdict{census: census{nonFinite: 3}}, hasOut: true}
 	for _, order := range [][]judgement{{right, wrong}, {wrong, right}, {right, wrong, right}} {
 		var sum judgement
 		for _, j := range order {
@@ -165,7 +165,7 @@ func TestJudgementsAddUp(t *testing.T) {
 			j.file = &file
 			sum.add(j)
 		}
-		if sum.ok() || sum.direct.Err != 1 || sum.file.NonFinite != 3 {
+		if sum.ok() || sum.direct.Err != 1 || sum.file.nonFinite != 3 {
 			t.Errorf("%+v, want it to fail", sum)
 		}
 	}

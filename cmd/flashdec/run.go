@@ -30,8 +30,8 @@ np.savez(f, q=q, k=k, v=v, scale=0.125, causal=True, window=128). Without a scal
 is 1/√(key dim); the other rules are off where they are not given. A tensor or a key
 that nobody reads, such as a misspelt one, is told of on stderr.
 
-error, answer and stored are largest absolute differences over all elements; the
-limit of out goes by the largest |v| (docs/NUMERICS.md).
+error, answer and stored are largest absolute differences over all elements that are
+finite on both sides; the limit of out goes by the largest |v| (docs/NUMERICS.md).
 
 Example, the attention of a real model:
 
@@ -63,9 +63,13 @@ type runReport struct {
 	Seconds  float64 `json:"seconds"`          // after that: the median of some, where they are short
 	Tuned    string  `json:"tuned,omitempty"`
 	distances
-	Unconverted *float64    `json:"unconverted_err,omitempty"` // beside the direct softmax of the file's own k and v
+	// Beside the direct softmax of the file's own k and v, where the cache rounds them: the price of its type.
+	UnconvertedErr       *float64 `json:"unconverted_err,omitempty"`
+	UnconvertedNonFinite *int     `json:"unconverted_nonfinite,omitempty"` // elements that are finite in one of the two
+	unconverted          verdict
 	Output      string      `json:"output,omitempty"`
 	Attention   []attention `json:"attention"`
+	NoAttention string      `json:"attention_missing,omitempty"` // why there is none
 }
 
 func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
@@ -237,9 +241,13 @@ func (k *runCheck) add(ctx context.Context, got *decoded) error {
 func (k *runCheck) report(ctx context.Context, r *runReport) (err error) {
 	r.OK, r.distances = k.judged[0].ok(), k.judged[0].distances()
 	if len(k.judges) > 1 {
-		r.Unconverted = &k.judged[1].direct.Err
+		r.unconverted = k.judged[1].direct
+		r.UnconvertedErr, r.UnconvertedNonFinite = &r.unconverted.Err, &r.unconverted.nonFinite
 	}
 	r.Attention, err = k.c.mostAttended(ctx, &k.attended, k.judges[0].from, k.threads)
+	if len(r.Attention) == 0 {
+		r.NoAttention = k.c.whyNoAttention(&k.attended)
+	}
 	return err
 }
 
@@ -257,14 +265,36 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 	}
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
 		bench.Duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), bench.Duration(r.First))
-	r.distances.print(t)
-	if r.Unconverted != nil {
-		t.printf("stored  out %.2g from what the file's own k and v give: the price of %s\n", *r.Unconverted, r.KVDType)
+	r.judgement.print(t)
+	if r.UnconvertedErr != nil {
+		r.printPrice(t)
 	}
 	if r.Output != "" {
 		t.printf("wrote   out and lse to %s\n", quotePath(r.Output))
 	}
+	if r.NoAttention != "" {
+		t.printf("\n%s\n", fold(r.NoAttention, 0))
+		return
+	}
 	printAttention(t, c, r.Attention)
+}
+
+// printPrice tells what rounding keys and values did to the result.
+func (r *runReport) printPrice(t *terminal) {
+	v := &r.unconverted
+	far := fmt.Sprintf("out %.2g from what the file's own k and v give", v.Err)
+	lost := v.lossWords()
+	switch {
+	case lost == "" && v.outs == 0 && v.rows > 0:
+		t.printf("stored  out not finite, as with the file's own k and v\n")
+	case lost == "":
+		t.printf("stored  %s: the price of %s\n", far, r.KVDType)
+	default:
+		t.printf("stored  %s: the price of %s\n", lost, r.KVDType)
+		if v.outs > 0 {
+			t.printf("        %s, where both are finite\n", far)
+		}
+	}
 }
 
 // where says what computed.

@@ -21,9 +21,9 @@ const realLayer = "../../testdata/real/layer09.safetensors"
 func TestRunFieldNames(t *testing.T) {
 	line := objects(t, want(t, exitDone, "run", realLayer, "--json", "--threads=1", "--kv-dtype=bf16", "-o", filepath.Join(t.TempDir(), "o.npz")).stdout)[0]
 	wanted := []string{
-		"answer_err", "answer_judged", "answer_lse_err", "attention", "backend", "device", "file", "items", "kernel", "kv_bytes", "kv_dtype", "limit",
-		"lse_err", "max_abs_err", "nonfinite", "ok", "output", "page_size", "reason", "rules", "seconds", "seconds_first", "splits", "steps", "threads",
-		"threads_woken", "unconverted_err", "units", "width",
+		"answer_err", "answer_judged", "answer_lse_err", "answer_nonfinite", "attention", "backend", "device", "file", "infinite_rows", "items", "kernel",
+		"kv_bytes", "kv_dtype", "limit", "lse_err", "max_abs_err", "nan_rows", "nonfinite", "ok", "output", "page_size", "reason", "rows", "rules",
+		"seconds", "seconds_first", "splits", "steps", "threads", "threads_woken", "unconverted_err", "unconverted_nonfinite", "units", "width",
 	}
 	if diff := cmp.Diff(wanted, slices.Sorted(maps.Keys(line))); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)

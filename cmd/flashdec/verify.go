@@ -243,9 +243,9 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 	r.Backend, r.Kernel, r.KVDType, r.PageSize = info.Name, info.Kernel, d.cache.types(), d.cache.pageSize
 	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), keep: cmd.counts > 1, lossy: d.cache.lossy}
 	var (
-		worst judgement
-		bar   bar
-		got   decoded
+		all judgement
+		bar bar
+		got decoded
 	)
 	counts := cmd.splitCounts(c)
 	if t.watched && c.kvBytes() >= longFile {
@@ -254,6 +254,7 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 	defer bar.done()
 	for _, chunk := range d.chunks {
 		d.take(&got, chunk)
+		var worst judgement
 		for _, splits := range counts {
 			if err := d.decode(ctx, &got, splits, cmd.Invariant); err != nil {
 				return err
@@ -262,12 +263,13 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 			if err != nil {
 				return err
 			}
-			worst.add(judged)
+			worst.worst(judged)
 			bar.step()
 			r.Splits, r.Runs = max(r.Splits, got.splits), len(counts)
 		}
+		all.add(worst)
 	}
-	r.OK, r.distances = worst.ok(), worst.distances()
+	r.OK, r.distances = all.ok(), all.distances()
 	return nil
 }
 
@@ -309,11 +311,20 @@ func (r *fileReport) line(watched bool) string {
 	if runes := []rune(name); watched && len(runes) > nameColumns {
 		name = "…" + string(runes[len(runes)-nameColumns+1:]) // a pipe or file has it whole
 	}
-	line := fmt.Sprintf("%s  %-*s  %-6.1g %-6.1g %-6.1g %-11s %s", mark, nameColumns, name, r.MaxAbsErr, r.Limit, r.LSEErr, r.runs(), r.Rules)
-	if r.OK {
-		return line
+	out, limit, lse := fmt.Sprintf("%.1g", r.MaxAbsErr), fmt.Sprintf("%.1g", r.Limit), fmt.Sprintf("%.1g", r.LSEErr)
+	if r.Rows > 0 && r.direct.outs == 0 {
+		out, limit = "–", "–"
 	}
-	return line + "\n      " + r.fault()
+	if r.Rows > 0 && r.direct.lses == 0 {
+		lse = "–"
+	}
+	line := fmt.Sprintf("%s  %-*s  %-6s %-6s %-6s %-11s %s", mark, nameColumns, name, out, limit, lse, r.runs(), r.Rules)
+	if !r.OK {
+		line += "\n      " + r.fault()
+	} else if rows := r.direct.rowWords(); rows != "" {
+		line += "\n      " + rows + ", as in the direct softmax"
+	}
+	return line
 }
 
 func (r *fileReport) runs() string {
@@ -333,7 +344,10 @@ func (r *fileReport) fault() string {
 		faults = append(faults, fmt.Sprintf("out is %.2g from the file's own, want at most %.2g", *r.AnswerErr, *r.AnswerLimit))
 	}
 	if r.NonFinite > 0 {
-		faults = append(faults, fmt.Sprintf("%s NaN or infinite on one side only", count(r.NonFinite, "element")))
+		faults = append(faults, oneSided(r.NonFinite))
+	}
+	if n := r.AnswerNonFinite; n != nil && *n > 0 && !r.lossy {
+		faults = append(faults, oneSided(*n)+", the file's own")
 	}
 	if len(faults) == 0 {
 		faults = append(faults, fmt.Sprintf("lse is %.2g from the direct softmax", r.LSEErr))

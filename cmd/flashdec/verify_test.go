@@ -91,8 +91,8 @@ func TestVerifyFieldNames(t *testing.T) {
 	line := objects(t, want(t, exitDone, "verify", filepath.Join(attentionDir, "two_keys.safetensors"), "--json").stdout)[0]
 	names := slices.Sorted(maps.Keys(line))
 	wanted := []string{
-		"answer_err", "answer_judged", "answer_limit", "answer_lse_err", "backend", "file", "invariant", "kernel", "kv_dtype", "limit", "lse_err",
-		"max_abs_err", "nonfinite", "ok", "page_size", "rules", "seconds", "split_counts", "splits",
+		"answer_err", "answer_judged", "answer_limit", "answer_lse_err", "answer_nonfinite", "backend", "file", "infinite_rows", "invariant", "kernel",
+		"kv_dtype", "limit", "lse_err", "max_abs_err", "nan_rows", "nonfinite", "ok", "page_size", "rows", "rules", "seconds", "split_counts", "splits",
 	}
 	if diff := cmp.Diff(wanted, names); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
@@ -225,11 +225,12 @@ func TestRowsOfNaNHaveNoLimit(t *testing.T) {
 // Each way to fail is told in words: where the direct softmax is far, the file's own
 // answer, numbers on one side only, and the LSE where out is right.
 func TestFaultsAreTold(t *testing.T) {
-	answer, limit := 0.5, 0.25
+	answer, limit, odd := 0.5, 0.25, 2
 	for want, d := range map[string]distances{
 		"out is 0.2 from the direct softmax":                          {MaxAbsErr: 0.2, Limit: 0.1},
 		"out is 0.5 from the file's own, want at most 0.25":           {AnswerErr: &answer, AnswerLimit: &limit},
 		"3 elements NaN or infinite on one side only":                 {NonFinite: 3},
+		"2 elements NaN or infinite on one side only, the file's own": {AnswerNonFinite: &odd},
 		"lse is 0.3 from the direct softmax":                          {LSEErr: 0.3, Limit: 0.1},
 		"lse is 0.3 from the direct softmax; 0.5 from the file's own": {LSEErr: 0.3, AnswerLSEErr: &answer},
 	} {

@@ -5,9 +5,10 @@ import "fmt"
 // unjudged are the files whose own answers were not judged, since they are of keys and values before a lossy cache
 // rounded them.
 type unjudged struct {
-	files, outs int
+	files       int
 	dtype       string
 	farthest    float64 // |out − the file's own|, of the outs
+	census               // of them
 }
 
 func (u *unjudged) add(r *fileReport) {
@@ -16,10 +17,8 @@ func (u *unjudged) add(r *fileReport) {
 	}
 	u.files++
 	u.dtype = r.KVDType
-	if r.AnswerErr != nil {
-		u.outs++
-		u.farthest = max(u.farthest, *r.AnswerErr)
-	}
+	u.farthest = max(u.farthest, r.file.Err)
+	u.census = u.plus(r.file.census)
 }
 
 // String says what was judged and what was not; "" where all was.
@@ -31,6 +30,9 @@ func (u *unjudged) String() string {
 		u.dtype, count(u.files, "file"))
 	if u.outs > 0 {
 		text += fmt.Sprintf("; out is up to %.2g from them", u.farthest)
+	}
+	if lost := u.lossWords(); lost != "" {
+		text += "; " + lost
 	}
 	return text + "."
 }
