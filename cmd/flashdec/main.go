@@ -166,6 +166,9 @@ func helpAsFlag(args []string) []string {
 // hyphen, as flags do.
 var negative = regexp.MustCompile(`^(--[a-z-]+): expected \w+ value but got "(-[0-9.][^"]*)"`)
 
+// hyphened is kong's word on what begins with a hyphen and is no flag of the verb, or comes after --.
+var hyphened = regexp.MustCompile(`^(unknown flag|unexpected argument) -`)
+
 func versionLine() string {
 	v, commit := version()
 	return fmt.Sprintf("flashdec %s, commit %s", v, commit)
@@ -176,6 +179,7 @@ func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
 		kong.Name("flashdec"),
 		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge.\n\n"+
 			"Progress goes to stderr: a bar on a terminal, elsewhere a line every ten seconds.\n\n"+
+			"-- ends the flags: what comes after it is a file or a text, also where it begins with a hyphen.\n\n"+
 			"Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted;\n"+
 			"141 where nobody reads what it still has to print."),
 		kong.Writers(t.out, t.errs),
@@ -235,6 +239,9 @@ func usageError(parser *kong.Kong, err error) error {
 	}
 	if m := negative.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%s is %s, want no negative number (see flashdec %s--help)", m[1], m[2], verb)
+	}
+	if wrong != nil && len(wrong.Context.Selected().Positional) > 0 && hyphened.MatchString(err.Error()) {
+		return fmt.Errorf("%w; -- ends the flags, before what is none but begins with a hyphen (see flashdec %s--help)", err, verb)
 	}
 	return fmt.Errorf("%w (see flashdec %s--help)", err, verb)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/cuda"
@@ -61,11 +62,35 @@ const (
 
 // openWeights opens a model alone.
 func openWeights(path string) (*model.Model, error) {
-	m, err := model.Open(path)
-	if errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == smallModel {
-		return nil, fmt.Errorf("%w; %s", err, fetchSmallModel)
+	if path == "" {
+		return nil, errors.New("the path of the model is empty, want " + modelKinds)
 	}
-	return m, err
+	m, err := model.Open(path)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return m, err
+	case filepath.Base(path) == smallModel:
+		return nil, fmt.Errorf("%w; %s", err, fetchSmallModel)
+	default:
+		return nil, fmt.Errorf("%w; want %s%s", err, modelKinds, ggufIn(path))
+	}
+}
+
+// modelKinds are what a model can be.
+const modelKinds = "a Hugging Face folder (config.json and .safetensors files), or a GGUF file"
+
+// ggufIn names a GGUF file in a folder that is no Hugging Face one, "" where there is none.
+func ggufIn(folder string) string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "" // no folder, which the error before this one says
+	}
+	for _, e := range entries {
+		if strings.EqualFold(filepath.Ext(e.Name()), ".gguf") {
+			return fmt.Sprintf(", such as %s there", quotePath(e.Name()))
+		}
+	}
+	return ""
 }
 
 // load opens a model, its tokenizer where it has one, and the engine.
