@@ -23,7 +23,8 @@ type logitsCmd struct {
 
 func (*logitsCmd) Help() string {
 	return `A file that holds nothing but numbers, commas, brackets and white space is a list
-of token ids; any other is text.
+of token ids, which are whole and not negative; any other is text. The report says
+which it was.
 
 Example:
 
@@ -35,6 +36,7 @@ Example:
 // logitsReport is what logits prints.
 type logitsReport struct {
 	Tokens     int     `json:"tokens"`
+	From       string  `json:"read_from"` // text, or token ids
 	Vocabulary int     `json:"vocabulary"`
 	Rate       float64 `json:"tokens_per_second"`
 	Output     string  `json:"output"`
@@ -55,7 +57,7 @@ func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	ids, err := l.readTokens(cmd.File)
+	ids, from, err := l.readTokens(cmd.File)
 	if err != nil {
 		return err
 	}
@@ -90,11 +92,15 @@ func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
 		fmt.Fprintf(t.errs, "flashdec: not all logits are finite numbers: the first that is not is token %d's of id %d, %v\n", odd/vocab, odd%vocab, logits[odd])
 	}
 	s := r.Stats()
-	report := logitsReport{len(ids), vocab, float64(s.Tokens) / max(s.Seconds, 1e-9), cmd.Out}
+	report := logitsReport{len(ids), from, vocab, float64(s.Tokens) / max(s.Seconds, 1e-9), cmd.Out}
 	if cmd.JSON {
 		return t.emit(report)
 	}
-	t.printf("wrote the logits of %s to %s\n", count(len(ids), "token"), quotePath(cmd.Out))
+	what := count(len(ids), "token id")
+	if from == fromText {
+		what = count(len(ids), "token") + " of text"
+	}
+	t.printf("wrote the logits of %s to %s\n", what, quotePath(cmd.Out))
 	return nil
 }
 

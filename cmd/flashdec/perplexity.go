@@ -49,6 +49,7 @@ func (cmd *perplexityCmd) Validate() error {
 type perplexityReport struct {
 	Tokens     int     `json:"tokens"` // that were predicted
 	Windows    int     `json:"windows"`
+	From       string  `json:"read_from"` // text, or token ids
 	KVDType    string  `json:"kv_dtype"`
 	Perplexity float64 `json:"perplexity"`
 	NLL        float64 `json:"mean_negative_log_likelihood"`
@@ -75,7 +76,7 @@ func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	ids, err := l.readTokens(cmd.File)
+	ids, from, err := l.readTokens(cmd.File)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 		return err
 	}
 	cmd.tellReach(t, l.model.Config())
-	report := &perplexityReport{KVDType: cmd.KVDType}
+	report := &perplexityReport{KVDType: cmd.KVDType, From: from}
 	if cmd.Against != "" {
 		report.comparison = &comparison{Against: cmd.Against}
 	}
@@ -225,7 +226,8 @@ func logSumExp(x []float32) float64 {
 }
 
 func (r *perplexityReport) print(t *terminal) {
-	t.printf("perplexity  %.5f with %s keys and values, %s in %s\n", r.Perplexity, r.KVDType, count(r.Tokens, "token"), count(r.Windows, "window"))
+	t.printf("perplexity  %.5f with %s keys and values\n", r.Perplexity, r.KVDType)
+	t.printf("over        %s in %s, given as %s\n", count(r.Tokens, "token"), count(r.Windows, "window"), r.From)
 	if c := r.comparison; c != nil {
 		t.printf("against     %.5f with %s: %+.3g%%\n", c.AgainstPerplexity, c.Against, 100*(r.Perplexity/c.AgainstPerplexity-1))
 		t.printf("divergence  %.3g mean, %.3g at most (KL, natural)\n", c.MeanKL, c.MaxKL)

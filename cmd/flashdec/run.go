@@ -67,9 +67,9 @@ type runReport struct {
 	UnconvertedErr       *float64 `json:"unconverted_err,omitempty"`
 	UnconvertedNonFinite *int     `json:"unconverted_nonfinite,omitempty"` // elements that are finite in one of the two
 	unconverted          verdict
-	Output      string      `json:"output,omitempty"`
-	Attention   []attention `json:"attention"`
-	NoAttention string      `json:"attention_missing,omitempty"` // why there is none
+	Output               string      `json:"output,omitempty"`
+	Attention            []attention `json:"attention"`
+	NoAttention          string      `json:"attention_missing,omitempty"` // why there is none
 }
 
 func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,37 +45,49 @@ func parseIDs(list string) ([]int, error) {
 	return ids, nil
 }
 
-// onlyIDs reports whether a file's text is a list of ids: nothing but digits and what stands between them.
-func onlyIDs(text string) bool {
-	digits := strings.ContainsFunc(text, unicode.IsDigit)
-	return digits && !strings.ContainsFunc(text, func(r rune) bool {
-		return !(r >= '0' && r <= '9' || r == ',' || r == '[' || r == ']' || unicode.IsSpace(r))
-	})
+// decimal is a field of a file of numbers: one in decimal, whole or not.
+var decimal = regexp.MustCompile(`^[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$`)
+
+// onlyNumbers reports whether a text is nothing but decimal numbers and what stands between ids: a list of ids, or one that
+// was meant to be and has a number that is none.
+func onlyNumbers(text string) bool {
+	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '[' || r == ']' || unicode.IsSpace(r) })
+	return len(fields) > 0 && !slices.ContainsFunc(fields, func(field string) bool { return !decimal.MatchString(field) })
 }
 
+// What a file's tokens were read from.
+const (
+	fromText = "text"
+	fromIDs  = "token ids"
+)
+
 // readTokens reads a file of token ids, as numbers or as a safetensors file's input_ids, or of text,
-// which the model's tokenizer turns into ids with the special tokens that it puts around a text.
-func (l *loaded) readTokens(path string) ([]int, error) {
+// which the model's tokenizer turns into ids with the special tokens that it puts around a text. It says which.
+func (l *loaded) readTokens(path string) (ids []int, from string, err error) {
 	if strings.EqualFold(filepath.Ext(path), ".safetensors") {
-		return l.readInputIDs(path)
+		ids, err = l.readInputIDs(path)
+		return ids, fromIDs, err
 	}
 	text, err := readText(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var ids []int
-	if text == "" { // some tokenizers make a token of it
-		return l.usable(path, nil)
-	}
-	if onlyIDs(text) {
-		ids, err = parseIDs(text)
-	} else {
+	switch {
+	case text == "": // some tokenizers make a token of it
+	case onlyNumbers(text):
+		from = fromIDs
+		if ids, err = parseIDs(text); err != nil {
+			err = fmt.Errorf("%w: a file of numbers alone is read as token ids", err)
+		}
+	default:
+		from = fromText
 		ids, err = l.encode(text, "the file is text")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", quotePath(path), err)
+		return nil, "", fmt.Errorf("%s: %w", quotePath(path), err)
 	}
-	return l.usable(path, ids)
+	ids, err = l.usable(path, ids)
+	return ids, from, err
 }
 
 func (l *loaded) readInputIDs(path string) ([]int, error) {

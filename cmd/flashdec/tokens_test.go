@@ -84,3 +84,51 @@ func TestTokenFilesAreChecked(t *testing.T) {
 	}
 	refuses(t, []string{"F32, wanted an integer type", "input_ids"}, "logits", goldenModels+"qwen2", file("input_ids", wave("input_ids", 3)), "-o", out)
 }
+
+// speaking is a golden model that knows the letters a and b as ids 5 and 6.
+func speaking(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(goldenModels+"qwen2")); err != nil {
+		t.Fatal(err)
+	}
+	const letters = `{"model": {"type": "BPE", "vocab": {"a": 5, "b": 6}, "merges": []},
+		"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}, "decoder": {"type": "ByteLevel"}}`
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(letters), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestTextAndIDsAreToldApart: what a file was read as is said, and numbers that are no ids are no text for that.
+func TestTextAndIDsAreToldApart(t *testing.T) {
+	model, out := speaking(t), filepath.Join(t.TempDir(), "logits.npz")
+	for text, c := range map[string]struct{ from, told string }{
+		"abba":    {fromText, "wrote the logits of 4 tokens of text to "},
+		"5, 6\n6": {fromIDs, "wrote the logits of 3 token ids to "},
+	} {
+		file := tokensFile(t, text)
+		if told := want(t, exitDone, "logits", model, file, "-o", out).stdout; !strings.HasPrefix(told, c.told) {
+			t.Errorf("%q: %q, want %q", text, told, c.told)
+		}
+		if line := objects(t, want(t, exitDone, "logits", model, file, "-o", out, "--json").stdout)[0]; line["read_from"] != c.from {
+			t.Errorf("%q: %v, want it read from %s", text, line, c.from)
+		}
+		if line := objects(t, want(t, exitDone, "perplexity", model, file, "--window=4", "--json").stdout)[0]; line["read_from"] != c.from {
+			t.Errorf("%q: %v, want it read from %s", text, line, c.from)
+		}
+		if told := want(t, exitDone, "perplexity", model, file, "--window=4").stdout; !strings.Contains(told, " in 1 window, given as "+c.from+"\n") {
+			t.Errorf("%q: %q, want %s", text, told, c.from)
+		}
+	}
+	for text, word := range map[string]string{"5 -1": `token id 1 is "-1"`, "1.5, 2": `token id 0 is "1.5"`, "[+3]": `"+3"`, "1e3": `"1e3"`, "5,\t-.5": `"-.5"`} {
+		for _, verb := range [][]string{{"logits", model, tokensFile(t, text), "-o", out}, {"perplexity", model, tokensFile(t, text)}} {
+			refuses(t, []string{word, "want a number from 0 on", "a file of numbers alone is read as token ids"}, verb...)
+		}
+	}
+	for _, text := range []string{"5 - 1", "10:30", "5.", "-", "1.2.3", "2026-12-01", "0x10", "5 apples", "[,]", "Inf", "٣"} {
+		if onlyNumbers(text) {
+			t.Errorf("%q is read as a list of ids, want text", text)
+		}
+	}
+}

@@ -5,10 +5,10 @@ import "fmt"
 // unjudged are the files whose own answers were not judged, since they are of keys and values before a lossy cache
 // rounded them.
 type unjudged struct {
-	files       int
-	dtype       string
-	farthest    float64 // |out − the file's own|, of the outs
-	census               // of them
+	files    int
+	dtype    string
+	farthest float64 // |out − the file's own|, of the outs
+	census           // of them
 }
 
 func (u *unjudged) add(r *fileReport) {
