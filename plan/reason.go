@@ -11,7 +11,7 @@ func (p *Plan) String() string {
 // reason says why the cuts have the splits they have, which so many KV heads that go
 // together may have changed.
 func (p *Plan) reason(cuts []cut, together int) string {
-	s := summarize(cuts)
+	s := p.summarize(cuts)
 	units := s.cuts * p.Config.NumKVHeads
 	if units == 0 {
 		return fmt.Sprintf("nothing to do: no query of %s sees a key", count(len(p.Config.Seqs), "sequence"))
@@ -50,12 +50,13 @@ func (p *Plan) given() string {
 type summary struct {
 	cuts, seqs, blind    int // blind: query tiles that see no key
 	minKeys, maxKeys     int // of a cut
+	minLen, maxLen       int // of a cut's sequence
 	minItem, maxItem     int // keys of an item
 	minSplits, maxSplits int
 }
 
-func summarize(cuts []cut) summary {
-	s := summary{minKeys: maxInt, minItem: maxInt, minSplits: maxInt}
+func (p *Plan) summarize(cuts []cut) summary {
+	s := summary{minKeys: maxInt, minLen: maxInt, minItem: maxInt, minSplits: maxInt}
 	seq := -1
 	for i := range cuts {
 		c := &cuts[i]
@@ -69,15 +70,24 @@ func summarize(cuts []cut) summary {
 			s.seqs++
 		}
 		s.minKeys, s.maxKeys = min(s.minKeys, c.keys()), max(s.maxKeys, c.keys())
+		if p.Config.Window > 0 { // else a cut has all keys, or those before its last query
+			n := p.Config.Seqs[c.seq].Len
+			s.minLen, s.maxLen = min(s.minLen, n), max(s.maxLen, n)
+		}
 		s.minSplits, s.maxSplits = min(s.minSplits, c.n), max(s.maxSplits, c.n)
 		s.minItem, s.maxItem = min(s.minItem, c.end-c.border(c.n-1)), max(s.maxItem, c.border(1)-c.begin)
 	}
 	return s
 }
 
-// batch describes the sequences: "3 sequences of 16 to 4096 keys".
+// batch describes the sequences: "3 sequences of 16 to 4096 keys", or where a window
+// hides some, "3 sequences of 16 to 4096 keys (16 to 128 in the window)".
 func (s summary) batch() string {
-	text := fmt.Sprintf("%s of %s", count(s.seqs, "sequence"), extent(s.minKeys, s.maxKeys, "key"))
+	keys := extent(s.minKeys, s.maxKeys, "key")
+	if s.maxLen > s.maxKeys {
+		keys = fmt.Sprintf("%s (%s in the window)", extent(s.minLen, s.maxLen, "key"), span(s.minKeys, s.maxKeys))
+	}
+	text := fmt.Sprintf("%s of %s", count(s.seqs, "sequence"), keys)
 	if s.cuts > s.seqs {
 		text += fmt.Sprintf(" in %s", count(s.cuts, "query tile"))
 	}
@@ -111,6 +121,14 @@ func extent(low, high int, noun string) string {
 		return count(high, noun)
 	}
 	return fmt.Sprintf("%d to %s", low, count(high, noun))
+}
+
+// span is "5" or "5 to 7".
+func span(low, high int) string {
+	if low == high {
+		return fmt.Sprint(high)
+	}
+	return fmt.Sprintf("%d to %d", low, high)
 }
 
 // count is "1 key" or "2 keys".

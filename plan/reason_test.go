@@ -64,6 +64,18 @@ func TestReason(t *testing.T) {
 			plan.Config{Seqs: []plan.Seq{{Len: 100, NumQueries: 3}}, NumKVHeads: 2, Width: 1, QueryTile: 2},
 			"1 sequence of 100 keys in 2 query tiles × 2 KV heads gives 4 units for 1 processor; uncut, since a split has at least 128 keys: 4 items of 100 keys",
 		},
+		{ // how long the sequences are, and what a step sees of them
+			plan.Config{Seqs: []plan.Seq{{Len: 777, NumQueries: 5}, {Len: 300, NumQueries: 5}}, NumKVHeads: 1, Width: 2, Window: 200, Causal: true},
+			"2 sequences of 300 to 777 keys (204 in the window) × 1 KV head give 2 units for 2 processors; uncut, since a split has at least 128 keys: 2 items of 204 keys",
+		},
+		{
+			plan.Config{Seqs: lens(300, 50), NumKVHeads: 1, Width: 2, Window: 200},
+			"2 sequences of 50 to 300 keys (50 to 200 in the window) × 1 KV head give 2 units for 2 processors; uncut, since a split has at least 128 keys: 2 items of 50 to 200 keys",
+		},
+		{
+			plan.Config{Seqs: lens(200, 50), NumKVHeads: 1, Width: 2, Window: 200},
+			"2 sequences of 50 to 200 keys × 1 KV head give 2 units for 2 processors; uncut, since a split has at least 128 keys: 2 items of 50 to 200 keys",
+		},
 		{
 			plan.Config{Seqs: lens(0), NumKVHeads: 2, Width: 1},
 			"nothing to do: no query of 1 sequence sees a key",

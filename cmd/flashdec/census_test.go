@@ -136,3 +136,35 @@ func TestNoKeysAreFinite(t *testing.T) {
 		t.Errorf("it speaks of numbers that are not finite:\n%s", told)
 	}
 }
+
+// TestNaNIsNoGrowth: a key of NaN is named, and neither it nor those after it make the maximum grow.
+func TestNaNIsNoGrowth(t *testing.T) {
+	f := plainFile()
+	f.put("k", 2, 2, 9, 4)
+	f.put("v", 2, 2, 9, 3)
+	path := f.write(t, filepath.Join(t.TempDir(), "grows.safetensors"))
+	grows := objects(t, want(t, exitDone, "explain", path, "--splits=1", "--json").stdout)[0]
+	steps := grows["steps"].([]any)
+	if grows["nan_key"] != -1.0 || grows["maximum_grew"].(float64) < 1 || len(steps) < 4 {
+		t.Fatalf("%v, want scores that grow", grows)
+	}
+	const odd = 4
+	f.setSingle("k", odd*4, math.NaN())
+	f.write(t, path)
+	spoiled := objects(t, want(t, exitDone, "explain", path, "--splits=1", "--json").stdout)[0]
+	if grew := spoiled["maximum_grew"].(float64); spoiled["nan_key"] != float64(odd) || grew > grows["maximum_grew"].(float64) {
+		t.Errorf("%v, want key %d named, and no growth by it", spoiled, odd)
+	}
+	seen := false
+	for _, step := range spoiled["steps"].([]any) {
+		s := step.(map[string]any)
+		seen = seen || s["key"] == float64(odd)
+		if s["key"].(float64) >= odd && s["grew"] == true {
+			t.Errorf("%v, want no growth", s)
+		}
+	}
+	if !seen {
+		t.Errorf("%v: key %d is not shown", spoiled["steps"], odd)
+	}
+	says(t, want(t, exitDone, "explain", path, "--splits=1").stdout, "query 2 (of 0–2) at position 8", "The score of key 4 is NaN, and so is all that follows from it.")
+}

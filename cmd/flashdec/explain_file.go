@@ -28,6 +28,7 @@ type explained struct {
 	MeanScore  number        `json:"mean_score"`
 	MaxScore   number        `json:"max_score"`
 	MaxKey     int           `json:"max_key"`
+	NaNKey     int           `json:"nan_key"`      // the first whose score is NaN; -1 for none
 	Traced     int           `json:"traced_split"` // the split in which the maximum grew most often; -1 for none
 	Grew       int           `json:"maximum_grew"` // times, in that split
 	Steps      []traceStep   `json:"steps"`        // of it: the first, the last, and where the maximum grew
@@ -116,7 +117,7 @@ func (cmd *explainCmd) explain(c *decodeCase) (*explained, *fileRow, error) {
 	r := newFileRow(c, cmd.Seq, cmd.Head, query)
 	x := &explained{
 		File: c.path, Seq: cmd.Seq, Head: cmd.Head, KVHead: kvHead, Query: query, Position: r.position, Keys: r.keys.Len(),
-		Scale: c.options.ScaleFor(c.shape.KeyDim), MaxKey: -1, Traced: -1, Steps: []traceStep{}, States: []stateReport{},
+		Scale: c.options.ScaleFor(c.shape.KeyDim), MaxKey: -1, NaNKey: -1, Traced: -1, Steps: []traceStep{}, States: []stateReport{},
 	}
 	splits, err := r.splits(cmp.Or(cmd.Splits, explainedSplits))
 	if err != nil {
@@ -147,6 +148,9 @@ func (x *explained) take(r explainable, splits []plan.Item) {
 			x.MinScore = min(x.MinScore, number(key.score))
 			if s := number(key.score); s > x.MaxScore {
 				x.MaxScore, x.MaxKey = s, key.pos
+			}
+			if math.IsNaN(key.score) && x.NaNKey < 0 {
+				x.NaNKey = key.pos
 			}
 		}
 		trace := trace{n: len(keys)}
@@ -186,9 +190,11 @@ func (x *explained) watched(value func(pos int) []float64) func(pos int) []float
 }
 
 // trace keeps the steps of a recurrence over n keys that are worth showing: the
-// first three, the last, and those at which the maximum grew.
+// first three, the last, those at which the maximum grew, and that at which it became
+// NaN.
 type trace struct {
 	n, seen, grew int
+	nan           bool // the maximum is
 	steps         []traceStep
 }
 
@@ -197,7 +203,9 @@ func (t *trace) see(key scored, s *attn.State[float64], grew bool) {
 	if grew && t.seen > 1 {
 		t.grew++
 	}
-	if t.seen <= 3 || t.seen == t.n || grew && t.grew <= maxGrowths {
+	spoiled := math.IsNaN(s.M) && !t.nan
+	t.nan = t.nan || spoiled
+	if t.seen <= 3 || t.seen == t.n || grew && t.grew <= maxGrowths || spoiled {
 		t.steps = append(t.steps, stepOf(key, s, grew && t.seen > 1))
 	}
 }

@@ -61,7 +61,7 @@ func filePage(c *decodeCase, x *explained, r *fileRow) *explain.Page {
 	}
 	p := &explain.Page{
 		Title: name,
-		Which: fmt.Sprintf("Sequence %d, query head %d (of KV head %d), query %d of %d, at position %d", x.Seq, x.Head, x.KVHead, x.Query, c.queries, x.Position),
+		Which: fmt.Sprintf("Sequence %d, query head %d (of KV head %d), %s, at position %d", x.Seq, x.Head, x.KVHead, x.queryName(c), x.Position),
 		Facts: []explain.Fact{
 			{Name: "File", Value: filepath.Base(c.path)},
 			{Name: "Keys", Value: fmt.Sprint(x.Keys)},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/flashdec/flashdec/internal/explain"
 )
 
 func (x *explained) print(t *terminal, c *decodeCase) {
@@ -17,8 +19,7 @@ func (x *explained) print(t *terminal, c *decodeCase) {
 		}
 		t.printf(", LSE = %.4f.\n", float64(x.LSE))
 	} else {
-		t.printf("%s\n", fold(fmt.Sprintf("%d of %s are visible. Scores lie from %.4f to %.4f, %.4f on average; the largest is that of key %d%s.",
-			x.Visible, count(x.Keys, "key"), float64(x.MinScore), float64(x.MaxScore), float64(x.MeanScore), x.MaxKey, quoted(c, x.MaxKey)), 0))
+		t.printf("%s\n", fold(fmt.Sprintf("%d of %s are visible. %s", x.Visible, count(x.Keys, "key"), x.scoreWords(c)), 0))
 		x.printSteps(t)
 		x.printStates(t)
 	}
@@ -30,8 +31,24 @@ func (x *explained) heading(c *decodeCase) string {
 	if c.name != "" {
 		name = printable(c.name)
 	}
-	return fmt.Sprintf("%s\nsequence %d, query head %d (of KV head %d), query %d of %d at position %d",
-		name, x.Seq, x.Head, x.KVHead, x.Query, c.queries, x.Position)
+	return fmt.Sprintf("%s\nsequence %d, query head %d (of KV head %d), %s at position %d", name, x.Seq, x.Head, x.KVHead, x.queryName(c), x.Position)
+}
+
+// queryName is which query it is, and of which where there are more.
+func (x *explained) queryName(c *decodeCase) string {
+	if c.queries == 1 {
+		return "query 0"
+	}
+	return fmt.Sprintf("query %d (of %s)", x.Query, explain.KeyRange(0, c.queries))
+}
+
+// scoreWords tells where the scores lie, or that some are NaN.
+func (x *explained) scoreWords(c *decodeCase) string {
+	if x.NaNKey >= 0 {
+		return fmt.Sprintf("The score of key %d%s is NaN, and so is all that follows from it.", x.NaNKey, quoted(c, x.NaNKey))
+	}
+	return fmt.Sprintf("Scores lie from %.4f to %.4f, %.4f on average; the largest is that of key %d%s.",
+		float64(x.MinScore), float64(x.MaxScore), float64(x.MeanScore), x.MaxKey, quoted(c, x.MaxKey))
 }
 
 // scoreRule words how a score comes about, in the fixed order of the rules.
@@ -77,9 +94,10 @@ func (x *explained) printSteps(t *terminal) {
 		table.AppendRow(row(step.Key, fixed(step.Score, 4), fixed(step.M, 4)+grew, fixed(step.L, 4), short(step.O)))
 	}
 	t.printf("%s\n", render(table))
-	if x.Grew > 0 {
+	switch {
+	case x.Grew > 0:
 		t.printf("The maximum grew %s (↑): each time exp(m − m') scaled the history.\n", count(x.Grew, "time"))
-	} else {
+	case x.NaNKey < 0 || x.NaNKey >= s.End:
 		t.printf("The first key was the largest: the history was never scaled.\n")
 	}
 }
@@ -93,7 +111,7 @@ func (x *explained) printStates(t *terminal) {
 			table.AppendRow(row("⋮", "", "", "", "", fmt.Sprintf("%d more", len(x.States)-most)))
 			break
 		}
-		table.AppendRow(row(fmt.Sprintf("%d–%d", s.Begin, s.End-1), fixed(s.M, 4), fixed(s.L, 4),
+		table.AppendRow(row(explain.KeyRange(s.Begin, s.End), fixed(s.M, 4), fixed(s.L, 4),
 			fmt.Sprintf("%.4g", float64(s.Rescaled)), percent(float64(s.Weight)), short(s.O)))
 	}
 	if x.Sink != nil {

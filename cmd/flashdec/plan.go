@@ -219,7 +219,7 @@ func (r *planReport) printWork(t *terminal) {
 		if i == maxKinds {
 			break
 		}
-		table.AppendRow(row(k.Splits, k.Units, k.keysASplit(), fmt.Sprintf("%d–%d", k.Begin, k.End), k.Queries, k.sequences()))
+		table.AppendRow(row(k.Splits, k.Units, k.keysASplit(), k.keyRange(), k.Queries, k.sequences()))
 	}
 	t.printf("%s\n", render(table))
 	if more := len(r.Work) - maxKinds; more > 0 {

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flashdec/flashdec/internal/explain"
 	"github.com/flashdec/flashdec/plan"
 )
 
 // workKind is the units that are cut alike.
 type workKind struct {
-	Begin   int   `json:"begin"` // keys
-	End     int   `json:"end"`
+	Begin   int   `json:"begin"` // the first key
+	End     int   `json:"end"`   // one more than the last
 	Splits  int   `json:"splits"`
 	Queries int   `json:"queries"`
 	Units   int   `json:"units"`
@@ -52,6 +53,14 @@ func (k *workKind) keysASplit() string {
 		return fmt.Sprint(keys / k.Splits)
 	}
 	return fmt.Sprintf("about %d", keys/k.Splits)
+}
+
+// keyRange names the keys, the first and the last.
+func (k *workKind) keyRange() string {
+	if k.Begin == k.End {
+		return "none"
+	}
+	return explain.KeyRange(k.Begin, k.End)
 }
 
 // sequences lists the sequences as ranges, as far as a column holds them.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flashdec/flashdec/internal/filemap"
 )
@@ -21,6 +22,7 @@ type verifyCmd struct {
 
 	counts   int      // from Splits
 	headed   bool     // the columns are named
+	names    int      // columns of the files' names
 	unjudged unjudged // the files' own answers
 }
 
@@ -102,6 +104,7 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
+	cmd.names = namesWidth(files, t.watched)
 	start := time.Now()
 	var unread unreadFiles
 	total := totalReport{}
@@ -180,9 +183,9 @@ func (cmd *verifyCmd) report(t *terminal, r *fileReport, files int) error {
 	}
 	if r.err == nil && !cmd.headed {
 		cmd.headed = true
-		t.printf("%s\n", verifyHeader())
+		t.printf("%s\n", verifyHeader(cmd.names))
 	}
-	t.printf("%s\n", r.line(t.watched))
+	t.printf("%s\n", r.line(cmd.names))
 	return t.flush()
 }
 
@@ -290,16 +293,27 @@ func (cmd *verifyCmd) splitCounts(c *decodeCase) []int {
 	return counts
 }
 
-// nameColumns is how wide verify's column of names is.
+// nameColumns is how wide verify's column of names is where someone watches.
 const nameColumns = 32
 
-// verifyHeader names the columns of a file's line.
-func verifyHeader() string {
-	return fmt.Sprintf("      %-*s  %-6s %-6s %-6s %-11s %s", nameColumns, "", "out", "limit", "lse", "", "rules")
+// namesWidth is how wide it is for some files: a pipe or file has their names whole.
+func namesWidth(files []caseFile, watched bool) int {
+	width := nameColumns
+	for _, f := range files {
+		if !watched {
+			width = max(width, utf8.RuneCountInString(escape(f.path)))
+		}
+	}
+	return width
 }
 
-// line is a file's, whose name is cut to its column where someone watches.
-func (r *fileReport) line(watched bool) string {
+// verifyHeader names the columns of a file's line.
+func verifyHeader(names int) string {
+	return fmt.Sprintf("      %-*s  %-6s %-6s %-6s %-11s %s", names, "", "out", "limit", "lse", "", "rules")
+}
+
+// line is a file's, whose name is cut to its column of so many runes.
+func (r *fileReport) line(names int) string {
 	name := escape(r.File)
 	if r.err != nil {
 		return fmt.Sprintf("FAIL  %s", oneLine(r.err))
@@ -308,8 +322,8 @@ func (r *fileReport) line(watched bool) string {
 	if !r.OK {
 		mark = "FAIL"
 	}
-	if runes := []rune(name); watched && len(runes) > nameColumns {
-		name = "…" + string(runes[len(runes)-nameColumns+1:]) // a pipe or file has it whole
+	if runes := []rune(name); len(runes) > names {
+		name = "…" + string(runes[len(runes)-names+1:])
 	}
 	out, limit, lse := fmt.Sprintf("%.1g", r.MaxAbsErr), fmt.Sprintf("%.1g", r.Limit), fmt.Sprintf("%.1g", r.LSEErr)
 	if r.Rows > 0 && r.direct.outs == 0 {
@@ -318,7 +332,7 @@ func (r *fileReport) line(watched bool) string {
 	if r.Rows > 0 && r.direct.lses == 0 {
 		lse = "–"
 	}
-	line := fmt.Sprintf("%s  %-*s  %-6s %-6s %-6s %-11s %s", mark, nameColumns, name, out, limit, lse, r.runs(), r.Rules)
+	line := fmt.Sprintf("%s  %-*s  %-6s %-6s %-6s %-11s %s", mark, names, name, out, limit, lse, r.runs(), r.Rules)
 	if !r.OK {
 		line += "\n      " + r.fault()
 	} else if rows := r.direct.rowWords(); rows != "" {

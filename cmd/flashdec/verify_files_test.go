@@ -74,8 +74,14 @@ func TestVerifyTellsFilesApart(t *testing.T) {
 			t.Errorf("%q, want a line of %s", told, path)
 		}
 	}
+	lines := strings.Split(told, "\n")
+	for _, line := range lines[1:3] {
+		if at := strings.Index(lines[0], "out "); len(line) < at || line[at-2:at] != "  " || line[at] == ' ' {
+			t.Errorf("in a pipe, the numbers of %q are not below their names in %q", line, lines[0])
+		}
+	}
 	r := fileReport{File: files[1], OK: true}
-	if line := r.line(true); !strings.HasPrefix(line, "ok    …") || !strings.Contains(line, "below/a.npz ") && filepath.Separator == '/' {
+	if line := r.line(nameColumns); !strings.HasPrefix(line, "ok    …") || !strings.Contains(line, "below/a.npz ") && filepath.Separator == '/' {
 		t.Errorf("%q, want the end of the name", line)
 	}
 	errs := want(t, exitBadInput, "verify", dir+"1", dir+"2", dir+"3", dir).errs

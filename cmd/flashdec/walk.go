@@ -30,14 +30,14 @@ type traceStep struct {
 
 // walk pushes keys into an empty state, one after the other (derivation 2.5). It
 // calls see, unless that is nil, after each; grew says that the key became the
-// largest.
+// largest. NaN is no number that another could be larger than, or smaller.
 func walk(keys []scored, dim int, value func(pos int) []float64, see func(key scored, s *attn.State[float64], grew bool)) attn.State[float64] {
 	state := attn.Empty[float64](dim)
 	for _, key := range keys {
 		before := state.M
 		state.Push(key.score, value(key.pos))
 		if see != nil {
-			see(key, &state, state.M != before)
+			see(key, &state, state.M > before)
 		}
 	}
 	return state
