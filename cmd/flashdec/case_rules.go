@@ -16,15 +16,17 @@ import (
 var (
 	rules  = []string{"scale", "causal", "window", "softcap"}
 	inputs = []string{"q", "k", "v", "lens", "sinks", "alibi_slopes", "mask", "out", "lse"}
-	// notes say where a case is from and how to show it: metadata, and the ids of its tokens, a tensor.
-	notes = []string{"name", "text", "pieces", "source", "model", "arch", "layer", "format", "tokens"}
+	// shown is the metadata that reports show.
+	shown = []string{"name", "text", "pieces"}
+	// notes say where a case is from: metadata, and the ids of its tokens, a tensor.
+	notes = []string{"source", "model", "arch", "layer", "format", "tokens"}
 )
 
 // unknownKeys are the metadata keys that nobody reads: a misspelt rule is among them.
 func (c *decodeCase) unknownKeys() []string {
 	var unknown []string
 	for key := range c.file.Metadata {
-		if !slices.Contains(rules, key) && !slices.Contains(inputs, key) && !slices.Contains(notes, key) {
+		if !slices.Contains(rules, key) && !slices.Contains(inputs, key) && !slices.Contains(shown, key) && !slices.Contains(notes, key) {
 			unknown = append(unknown, key)
 		}
 	}
@@ -37,7 +39,7 @@ func (c *decodeCase) unknownKeys() []string {
 func unknownTensors(f *tensorfile.File) []string {
 	var unknown []string
 	for _, t := range f.Tensors {
-		if _, both := f.Metadata[t.Name]; !both && !slices.Contains(inputs, t.Name) && !slices.Contains(notes, t.Name) {
+		if _, both := f.Metadata[t.Name]; !both && !slices.Contains(inputs, t.Name) && !slices.Contains(shown, t.Name) && !slices.Contains(notes, t.Name) {
 			unknown = append(unknown, t.Name)
 		}
 	}
@@ -52,7 +54,7 @@ func (c *decodeCase) warn(t *terminal) {
 		are         string
 	}{
 		{"tensor", unknownTensors(c.file), inputs, "tensors"},
-		{"metadata", c.unknownKeys(), rules, "rules"},
+		{"metadata", c.unknownKeys(), append(slices.Clone(rules), shown...), "rules, and what is shown,"},
 	} {
 		if len(unread.names) > 0 {
 			fmt.Fprintf(t.errs, "flashdec: %s: %s %s: not read; %s are %s\n",

@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +109,7 @@ func TestUnknownExtrasAreFine(t *testing.T) {
 	for _, verb := range []string{"run", "verify", "explain", "trace"} {
 		told := want(t, exitDone, verb, path).errs
 		lines := "flashdec: " + path + ": tensor hidden: not read; tensors are q, k, v, lens, sinks, alibi_slopes, mask, out, lse\n" +
-			"flashdec: " + path + ": metadata author, casual: not read; rules are scale, causal, window, softcap\n"
+			"flashdec: " + path + ": metadata author, casual: not read; rules, and what is shown, are scale, causal, window, softcap, name, text, pieces\n"
 		if !strings.HasSuffix(told, lines) {
 			t.Errorf("%s says %q, want %q", verb, told, lines)
 		}
@@ -402,5 +404,27 @@ func TestCopyingStops(t *testing.T) {
 	cancel()
 	if _, err := newCache(ctx, c, 16, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the interrupt", err)
+	}
+}
+
+// TestHelpNamesAllThatIsRead: each tensor with its shape, each rule, and each text that run shows; and the tokens' text
+// comes from where help says.
+func TestHelpNamesAllThatIsRead(t *testing.T) {
+	help := want(t, exitDone, "run", "--help").stdout
+	for _, name := range inputs {
+		if !regexp.MustCompile(`(?m)^    ` + name + ` +\[[a-z1]`).MatchString(help) {
+			t.Errorf("help gives no shape of %s:\n%s", name, help)
+		}
+	}
+	for _, name := range slices.Concat(rules, shown) {
+		if !strings.Contains(help, `"`+name+`"`) {
+			t.Errorf("help says nothing of metadata %q:\n%s", name, help)
+		}
+	}
+	f := plainFile()
+	f.metadata["name"], f.metadata["text"], f.metadata["pieces"] = "a name", "a text", `["zero", "one", "two", "three", "four"]`
+	r := want(t, exitDone, "run", f.write(t, filepath.Join(t.TempDir(), "shown.safetensors")))
+	if says(t, r.stdout, "a name a text 2 sequences", "The newest token, “four”,", "[zero]one"); r.errs != "" {
+		t.Errorf("stderr is %q, want nothing: all of it is read", r.errs)
 	}
 }

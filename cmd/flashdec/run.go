@@ -21,14 +21,33 @@ type runCmd struct {
 }
 
 func (*runCmd) Help() string {
-	return `The file has q [sequences, query heads, queries, key dim], k and v [sequences, KV
-heads, keys, dim], and may have lens, sinks, alibi_slopes, mask, out and lse.
+	return `The file's tensors are
+
+    q             [sequences, query heads, queries, key dim]
+    k             [sequences, KV heads, keys, key dim]
+    v             [sequences, KV heads, keys, value dim]
+
+and, where it likes,
+
+    lens          [sequences] integers: the keys that each has, without it all
+    sinks         [query heads]: a logit more in each softmax's denominator
+    alibi_slopes  [query heads]: score += slope·(key − query position)
+    mask          [1 or sequences, 1, queries, keys] u8 or bool: 1 is visible
+    out           [sequences, query heads, queries, value dim]: to compare with
+    lse           [sequences, query heads, queries], natural: to compare with
+
+All but lens and mask are float32, float16, bfloat16 or float64. The newest query
+stands at the newest key.
 
 Rules are metadata. In safetensors each is text: "scale": "0.125", "causal": "true",
 "window": "128", "softcap": "50"; in an .npz an array of one element each:
 np.savez(f, q=q, k=k, v=v, scale=0.125, causal=True, window=128). Without a scale it
-is 1/√(key dim); the other rules are off where they are not given. A tensor or a key
-that nobody reads, such as a misspelt one, is told of on stderr.
+is 1/√(key dim); the other rules are off where they are not given.
+
+Metadata may name what is shown, too: "name" and "text" stand above the report, and
+"pieces", a JSON list of one string a key such as ["The", " cat"], puts the tokens'
+text into the table of keys. A tensor or a key that nobody reads, such as a misspelt
+one, is told of on stderr.
 
 error, answer and stored are largest absolute differences over all elements that are
 finite on both sides; the limit of out goes by the largest |v| (docs/NUMERICS.md).
