@@ -84,7 +84,7 @@ type runReport struct {
 	distances
 	// Beside the direct softmax of the file's own k and v, where the cache rounds them: the price of its type.
 	UnconvertedErr       *float64 `json:"unconverted_err,omitempty"`
-	UnconvertedNonFinite *int     `json:"unconverted_nonfinite,omitempty"` // elements that are finite in one of the two
+	UnconvertedNonFinite *int     `json:"unconverted_nonfinite,omitempty"` // elements that are NaN or infinite in one alone
 	unconverted          verdict
 	Output               string      `json:"output,omitempty"`
 	Attention            []attention `json:"attention"`

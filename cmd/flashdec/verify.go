@@ -32,10 +32,12 @@ const allCounts = 64
 func (*verifyCmd) Help() string {
 	return `A file passes when the result lies within the limits of docs/NUMERICS.md from the
 direct float64 softmax, and from the file's own out and lse where it has them. out
-and lse are the largest absolute differences from the direct softmax, limit is what
-out's may be; rules are those that the file asks for. Where --kv-dtype rounds keys or
-values, the direct softmax is of the rounded ones, and the file's own out and lse,
-which are of the others, are not judged: a last line says so.
+and lse are the largest absolute differences from the direct softmax over what is
+finite in both, – where nothing is; limit is what out's may be; rules are those that
+the file asks for. Rows of NaN and infinities, which are right where the direct softmax
+has them, too, are counted below. Where --kv-dtype rounds keys or values, the direct
+softmax is of the rounded ones, and the file's own out and lse, which are of the
+others, are not judged: a last line says so.
 The exit code is 2 when some file could not be read, and else 1 when one failed. In
 JSON, what could not be read has file, ok and error, and nothing measured.
 Files in folders that have nothing of a case, such as a model's weights, are skipped.
