@@ -25,10 +25,12 @@ type crew struct {
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
 	// a job opens and read by those who joined alone: who sees the one has the line of the other.
-	_     [64]byte
-	state atomic.Uint64
-	do    func(s *seat, task int)
-	given given // to products whose rows take vectors
+	_      [64]byte
+	state  atomic.Uint64
+	do     func(s *seat, task int)
+	doRuns func(s *seat, lo, hi int) // in place of do
+	some   int                       // tasks that doRuns takes at least
+	given  given                     // to products whose rows take vectors
 
 	_        [64]byte
 	finished atomic.Int64
@@ -52,6 +54,7 @@ type seat struct {
 	columns []float32             // part of a product with a matrix that is stored by columns
 	vectors []simd.Vector         // rows of x as rows of blocks take them
 	made    int                   // of what they were made
+	read    place                 // up to where it read rows of blocks last
 	fault   error                 // what ended its work: a file of weights that was cut short
 
 	_    [64]byte     // what others take from is on a cache line of its own
@@ -127,6 +130,24 @@ func (c *crew) run(n int, do func(s *seat, task int)) {
 		return
 	}
 	c.do = do
+	c.share(n)
+	c.do = nil
+}
+
+// runRuns is run for tasks that may be done several at once, lo to hi−1: of a share, a seat takes half of what is left,
+// and not less than some, or for none one. One that is alone takes all.
+func (c *crew) runRuns(n, some int, do func(s *seat, lo, hi int)) {
+	if n == 1 || len(c.seats) == 1 {
+		do(c.seats[0], 0, n)
+		return
+	}
+	c.doRuns, c.some = do, some
+	c.share(n)
+	c.doRuns = nil
+}
+
+// share opens a job of n tasks, takes part in it, and waits for its end.
+func (c *crew) share(n int) {
 	for i, s := range c.seats {
 		s.next.Store(int64(i * n / len(c.seats)))
 		s.end = int64((i + 1) * n / len(c.seats))
@@ -141,7 +162,6 @@ func (c *crew) run(n int, do func(s *seat, task int)) {
 			runtime.Gosched()
 		}
 	}
-	c.do = nil
 }
 
 // fault is the first error since begin, in the order of the seats. Tasks behind it are not all done.
@@ -159,8 +179,31 @@ func (c *crew) work(s *seat) {
 	defer filemap.Recover(&s.fault, debug.SetPanicOnFault(true))
 	for i := range c.seats {
 		from := c.seats[(s.number+i)%len(c.seats)]
-		for task := from.next.Add(1) - 1; task < from.end; task = from.next.Add(1) - 1 {
-			c.do(s, int(task))
+		for lo, hi := c.take(from); lo < hi; lo, hi = c.take(from) {
+			if c.doRuns != nil {
+				c.doRuns(s, lo, hi)
+			} else {
+				c.do(s, lo)
+			}
+		}
+	}
+}
+
+// take takes the next tasks of a seat's share, [lo, hi).
+func (c *crew) take(from *seat) (lo, hi int) {
+	for {
+		next := from.next.Load()
+		n := from.end - next
+		if n <= 0 {
+			return 0, 0
+		}
+		if c.doRuns != nil && c.some > 0 {
+			n = min(n, max((n+1)/2, int64(c.some)))
+		} else {
+			n = 1
+		}
+		if from.next.CompareAndSwap(next, next+n) {
+			return int(next), int(next + n)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +17,14 @@ func TestCrewDoesEveryTaskOnce(t *testing.T) {
 			n := round % 17
 			done := make([]atomic.Int32, n)
 			c.run(n, func(_ *seat, task int) { done[task].Add(1) })
+			c.runRuns(n, round%3, func(_ *seat, lo, hi int) {
+				for task := lo; task < hi; task++ {
+					done[task].Add(1)
+				}
+			})
 			for i := range done {
-				if got := done[i].Load(); got != 1 {
-					t.Fatalf("%d threads, round %d: task %d of %d was done %d times", threads, round, i, n, got)
+				if got := done[i].Load(); got != 2 {
+					t.Fatalf("%d threads, round %d: task %d of %d was done %d times, not by each of two jobs", threads, round, i, n, got)
 				}
 			}
 			if round%1000 == 999 {
@@ -120,4 +126,37 @@ func TestCrewAssistsWithinSteps(t *testing.T) {
 		c.end()
 		waitFor(0)
 	}
+}
+
+// TestCrewTakesRuns: of a share, half of what is left, and not less than asked for; where nothing is asked for, one task
+// at a time; and who is alone takes all.
+func TestCrewTakesRuns(t *testing.T) {
+	c := newCrew(2, nil)
+	defer c.close()
+	for _, test := range []struct {
+		some int
+		want []int // lengths of the runs of a share of 10
+	}{{0, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}, {1, []int{5, 3, 1, 1}}, {4, []int{5, 4, 1}}, {20, []int{10}}} {
+		from := &seat{end: 10}
+		c.doRuns, c.some = func(*seat, int, int) {}, test.some
+		var got []int
+		next := 0
+		for lo, hi := c.take(from); lo < hi; lo, hi = c.take(from) {
+			if lo != next {
+				t.Fatalf("at least %d: a run begins at %d, the last one ended at %d", test.some, lo, next)
+			}
+			got, next = append(got, hi-lo), hi
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("at least %d: runs of %v, want %v", test.some, got, test.want)
+		}
+	}
+	c.doRuns = nil
+	alone := newCrew(1, nil)
+	defer alone.close()
+	alone.runRuns(10, 0, func(_ *seat, lo, hi int) {
+		if lo != 0 || hi != 10 {
+			t.Errorf("alone, tasks [%d, %d), want all 10", lo, hi)
+		}
+	})
 }

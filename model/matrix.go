@@ -117,20 +117,48 @@ func (c *crew) multiply(n int, products ...product) {
 	for i := range products {
 		tasks += products[i].numSpans()
 	}
-	c.run(tasks, func(s *seat, task int) {
-		i := 0
-		for ; task >= products[i].numSpans(); i++ {
-			task -= products[i].numSpans()
+	c.runRuns(tasks, c.spansAtOnce(products), func(s *seat, lo, hi int) {
+		for i := range products {
+			spans := products[i].numSpans()
+			if lo < spans && hi > 0 {
+				products[i].compute(s, n, max(lo, 0), min(hi, spans))
+			}
+			lo, hi = lo-spans, hi-spans
 		}
-		products[i].compute(s, n, task)
 	})
 }
 
-// compute computes one span of the outputs.
-func (p *product) compute(s *seat, n, task int) {
-	span, outputs := p.span(), p.w.Outputs()
-	lo := task * span
-	hi := min(lo+span, outputs)
+// outputs are those of spans [from, to).
+func (p *product) outputs(from, to int) (lo, hi int) {
+	return from * p.span(), min(to*p.span(), p.w.Outputs())
+}
+
+// spansAtOnce is how many spans of rows of blocks a seat takes at least, none for others: few and long calls read these
+// faster (docs/calibration.md).
+func (c *crew) spansAtOnce(products []product) int {
+	for i := range products {
+		if !c.takesVectors(products[i].w) {
+			return 0
+		}
+	}
+	return 4
+}
+
+// compute computes spans [from, to) of the outputs: those of rows of blocks at once, unless several rows of x meet them,
+// to which they should still be in the cache.
+func (p *product) compute(s *seat, n, from, to int) {
+	lo, hi := p.outputs(from, to)
+	step := p.span()
+	if n == 1 && s.crew.takesVectors(p.w) {
+		step = max(hi-lo, 1)
+	}
+	for ; lo < hi; lo += step {
+		p.some(s, n, lo, min(lo+step, hi))
+	}
+}
+
+// some computes outputs [lo, hi).
+func (p *product) some(s *seat, n, lo, hi int) {
 	switch _, plain := elemOf(p.w.Type); {
 	case p.w.ByColumns:
 		p.byColumns(s, n, lo, hi)
@@ -142,6 +170,7 @@ func (p *product) compute(s *seat, n, task int) {
 	if p.w.Bias == nil {
 		return
 	}
+	outputs := p.w.Outputs()
 	for i := range n {
 		simd.Add(p.y[i*outputs+lo:i*outputs+hi], p.w.Bias[lo:hi])
 	}
@@ -176,10 +205,21 @@ func rowList(off []int, lo, hi, size int) []int {
 	return off
 }
 
-// dots multiplies with quantised rows that the kernels read where they lie.
+// place is a row of a matrix.
+type place struct {
+	w   *network.Linear
+	row int
+}
+
+// dots multiplies with quantised rows that the kernels read where they lie. While they do, they fetch what comes next: what
+// comes first is fetched while x is taken up.
 func (p *product) dots(s *seat, n, lo, hi int) {
-	s.takeUp(p.w.Cols)
 	dot, data := s.crew.dots[p.w.Type], p.w.Data[lo*p.w.RowBytes():hi*p.w.RowBytes()]
+	if s.read != (place{p.w, lo}) {
+		simd.FetchBytes(data[:min(len(data), simd.DotLead)])
+	}
+	s.read = place{p.w, hi}
+	s.takeUp(p.w.Cols)
 	for i := range n {
 		dot(p.y[i*p.w.Rows+lo:i*p.w.Rows+hi], &s.vectors[i], data)
 	}

@@ -40,10 +40,10 @@ func (b *host) gated(n int, x []float32, gate, up *network.Linear) {
 		return
 	}
 	b.crew.prepare(n, g, u)
-	b.crew.run(g.numSpans(), func(s *seat, task int) {
-		g.compute(s, n, task)
-		u.compute(s, n, task)
-		lo, hi := task*g.span(), min((task+1)*g.span(), size)
+	b.crew.runRuns(g.numSpans(), b.crew.spansAtOnce([]product{g, u}), func(s *seat, from, to int) {
+		g.compute(s, n, from, to)
+		u.compute(s, n, from, to)
+		lo, hi := g.outputs(from, to)
 		for i := range n {
 			applyGate(b.net.Gate, b.gate[i*size+lo:i*size+hi], b.gate[i*size+lo:i*size+hi], b.up[i*size+lo:i*size+hi])
 		}

@@ -49,6 +49,10 @@ func (b Block) RowBytes(n int) int { return n / b.Elements() * b.Bytes() }
 // blocks and at least one, follow one another in data.
 type DotFunc func(y []float32, x *Vector, data []byte)
 
+// DotLead is how far ahead of their work kernels fetch rows, in bytes: before what a [DotFunc] does first, so much of its
+// data may be fetched by [FetchBytes].
+const DotLead = 10 << 10 // docs/calibration.md
+
 // Dot returns the fastest kernel of the current level for rows of blocks b.
 func Dot(b Block) DotFunc { return dotFor(b) }
 

@@ -208,24 +208,26 @@ func dotFixed(b Block, kernel fixedKernel, float DotFunc) DotFunc {
 			return
 		}
 		if blocks := v.rows(b, y, data); blocks > 0 {
-			kernel(&y[0], len(y), &data[0], &x[0], blocks)
 			if rest := v.restForms[f].chunks; rest != nil {
-				addRest(kernel, y, data, b.RowBytes(len(v.x)), rest, blocks)
+				dotTwice(kernel, y, data, b.RowBytes(len(v.x)), x, rest, blocks)
+				return
 			}
+			kernel(&y[0], len(y), &data[0], &x[0], blocks)
 		}
 	}
 }
 
-// restRows is how many rows meet the rest of an x at a time.
-const restRows = 256
+// restRows is how many rows meet an x and then the rest of it, while they are in the cache.
+const restRows = 64
 
 var restSums = sync.Pool{New: func() any { return new([restRows]float32) }}
 
-// addRest adds the products of rows of so many blocks, size bytes each, with the rest of an x.
-func addRest(kernel fixedKernel, y []float32, data []byte, size int, rest []byte, blocks int) {
+// dotTwice multiplies rows of so many blocks, size bytes each, with an x and with the rest of it.
+func dotTwice(kernel fixedKernel, y []float32, data []byte, size int, x, rest []byte, blocks int) {
 	room := restSums.Get().(*[restRows]float32)
 	for len(y) > 0 {
 		sums := room[:min(restRows, len(y))]
+		kernel(&y[0], len(sums), &data[0], &x[0], blocks)
 		kernel(&sums[0], len(sums), &data[0], &rest[0], blocks)
 		Add(y[:len(sums)], sums)
 		y, data = y[len(sums):], data[len(sums)*size:]
@@ -391,6 +393,17 @@ func fetch(x []float32, at []int) {
 		fetchAVX512(&x[0], &at[0], len(at))
 	case useAVX2:
 		fetchAVX2(&x[0], &at[0], len(at))
+	}
+}
+
+func fetchBytes(data []byte) {
+	lines := (len(data) + lineBytes - 1) / lineBytes
+	switch {
+	case lines == 0:
+	case useAVX512:
+		fetchBytesAVX512(&data[0], lines)
+	case useAVX2:
+		fetchBytesAVX2(&data[0], lines)
 	}
 }
 

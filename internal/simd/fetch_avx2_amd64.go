@@ -8,3 +8,8 @@ package simd
 //
 //go:noescape
 func fetchAVX2(x *float32, at *int, n int)
+
+// fetchBytesAVX2 fetches so many lines, at least 1.
+//
+//go:noescape
+func fetchBytesAVX2(data *byte, lines int)

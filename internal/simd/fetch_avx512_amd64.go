@@ -8,3 +8,8 @@ package simd
 //
 //go:noescape
 func fetchAVX512(x *float32, at *int, n int)
+
+// fetchBytesAVX512 fetches so many lines, at least 1.
+//
+//go:noescape
+func fetchBytesAVX512(data *byte, lines int)

@@ -18,3 +18,16 @@ next:
 	DECQ       DX
 	JNZ        next
 	RET
+
+// func fetchBytesAVX512(data *byte, lines int)
+// Requires: MMX+
+TEXT ·fetchBytesAVX512(SB), NOSPLIT, $0-16
+	MOVQ data+0(FP), AX
+	MOVQ lines+8(FP), CX
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $+64, AX
+	DECQ       CX
+	JNZ        line
+	RET

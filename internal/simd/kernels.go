@@ -106,6 +106,9 @@ func Average(dst []float32, weight []float64, o [][]float32, l float64) { averag
 // something else is worked on. It is a hint, as [Ahead] is.
 func Fetch(x []float32, at []int) { fetch(x, at) }
 
+// FetchBytes fetches data likewise.
+func FetchBytes(data []byte) { fetchBytes(data) }
+
 // AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
 // key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
 // left out of the row's sum whatever its value holds. p is used up.

@@ -36,6 +36,8 @@ func average(dst []float32, weight []float64, o [][]float32, l float64) {
 // fetch does nothing here: it is a hint.
 func fetch([]float32, []int) {}
 
+func fetchBytes([]byte) {}
+
 func gate(h, g, a, u []float32) { gateGeneric(h, g, a, u) }
 
 func squares(x []float32) float64 { return squaresGeneric(x) }

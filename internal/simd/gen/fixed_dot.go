@@ -100,8 +100,8 @@ func (g *fixedDot) emit() {
 	g.RET()
 }
 
-// fixedAhead is how far ahead of its work a kernel fetches, in bytes.
-const fixedAhead = 8192
+// fixedAhead is simd.DotLead: how far ahead of its work a kernel fetches, in bytes.
+const fixedAhead = 10 << 10
 
 // fetch fetches what lies so far ahead of a chunk.
 func (g *fixedDot) fetch(p reg.GPVirtual) {
