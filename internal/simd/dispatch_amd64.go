@@ -63,6 +63,8 @@ func scoresFor(e Elem) HeadsScoresFunc {
 		return scoresBy(e, &scoresHalves[e], &sizesHalves, limitsAVX2[e])
 	case useAVX512 && inHalves && e == F32:
 		return scoresBy(e, over(&scoresSplits[e], &scoresAVX512[e]), &sizesAVX512, limitsAVX512[e])
+	case useAVX512 && !inHalves && scoresWide[e][1] != nil:
+		return scoresBy(e, &scoresWide[e], &sizesAVX512, limitsAVX512[e])
 	case useVNNI && scoresVNNI[e][1] != nil:
 		return scoresOfWhole(scoresBy(e, &scoresVNNI[e], &sizesVNNI, limits{}), scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
@@ -78,6 +80,8 @@ func accumulateFor(e Elem) HeadsAccumulateFunc {
 	case useAVX512 && inHalves && e == F32:
 		rest := accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
 		return accumulateOfWhole(turnRow, accumulateBy(e, over(&accumulateTurns[e], &accumulateAVX512[e]), &sizesTurns, limitsAVX512[e]), rest)
+	case useAVX512 && !inHalves && accumulateWide[e][1] != nil:
+		return accumulateBy(e, &accumulateWide[e], &sizesAVX512, limitsAVX512[e])
 	case useVNNI && accumulateVNNI[e][1] != nil:
 		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):

@@ -19,13 +19,13 @@ func Lead(e Elem, dim, rows int) int {
 	switch {
 	case e == F32 && mostlyReads(e, dim, rows):
 		return leadRows
-	case onePass(e, dim, rows):
+	case onePass(e, dim, rows) && !fetchesEvenly(e):
 		bytes = leadNear
 	case e == F32 && useAVX512:
 		bytes = leadFarthest
 	}
 	most := leadTile
-	if rows == 1 && inPairs(e) {
+	if rows == 1 && inPairs(e) || fetchesEvenly(e) {
 		most = leadShort
 	}
 	return min(max(bytes/max(e.RowBytes(dim), 1), 1), most)
@@ -86,7 +86,7 @@ const (
 	leadRows     = 4
 	leadNear     = 10 << 10
 	LeadFar      = 16 << 10
-	leadFarthest = 32 << 10 // f32 in several passes
+	leadFarthest = 32 << 10 // f32 in several passes, or fetched evenly
 )
 
 // leadTile is a tile and some more, for kernels that come to a tile's last rows early;
@@ -100,6 +100,12 @@ const (
 
 // longEight is the least row of 8-bit floats, in bytes, whose values the hardware's prefetcher leads best.
 const longEight = 128 // docs/calibration.md
+
+// fetchesEvenly says that kernels fetch a line ahead with each that they read, and, an eighth as far ahead, into the first
+// cache: where 512 bits are done at once.
+func fetchesEvenly(e Elem) bool {
+	return useAVX512 && !inHalves && (readsLonger(e) || e == E5M2)
+}
 
 // inPairs says that 8-bit floats are summed two keys at a time.
 func inPairs(e Elem) bool { return useDots && (e == E4M3 || e == E5M2) }

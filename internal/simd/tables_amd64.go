@@ -77,6 +77,20 @@ var scoresHalves = [NumElems]blocks[scoresKernel]{
 	BF16: {1: scoresBF16x1Halves, 2: scoresBF16x2Halves, 3: scoresBF16x3Halves, 4: scoresBF16x4Halves},
 }
 
+var scoresWide = [NumElems]blocks[scoresKernel]{
+	F32:  {1: scoresF32x1Wide, 2: scoresF32x2Wide, 3: scoresF32x3Wide, 4: scoresF32x4Wide, 5: scoresF32x5Wide, 6: scoresF32x6Wide, 7: scoresF32x7Wide, 8: scoresF32x8Wide},
+	F16:  {1: scoresF16x1Wide, 2: scoresF16x2Wide, 3: scoresF16x3Wide, 4: scoresF16x4Wide, 5: scoresF16x5Wide, 6: scoresF16x6Wide, 7: scoresF16x7Wide, 8: scoresF16x8Wide},
+	BF16: {1: scoresBF16x1Wide, 2: scoresBF16x2Wide, 3: scoresBF16x3Wide, 4: scoresBF16x4Wide, 5: scoresBF16x5Wide, 6: scoresBF16x6Wide, 7: scoresBF16x7Wide, 8: scoresBF16x8Wide},
+	E5M2: {1: scoresE5M2x1Wide, 2: scoresE5M2x2Wide, 3: scoresE5M2x3Wide, 4: scoresE5M2x4Wide, 5: scoresE5M2x5Wide, 6: scoresE5M2x6Wide, 7: scoresE5M2x7Wide, 8: scoresE5M2x8Wide},
+}
+
+var accumulateWide = [NumElems]blocks[accumulateKernel]{
+	F32:  {1: accumulateF32x1Wide, 2: accumulateF32x2Wide, 3: accumulateF32x3Wide, 4: accumulateF32x4Wide, 5: accumulateF32x5Wide, 6: accumulateF32x6Wide, 7: accumulateF32x7Wide, 8: accumulateF32x8Wide},
+	F16:  {1: accumulateF16x1Wide, 2: accumulateF16x2Wide, 3: accumulateF16x3Wide, 4: accumulateF16x4Wide, 5: accumulateF16x5Wide, 6: accumulateF16x6Wide, 7: accumulateF16x7Wide, 8: accumulateF16x8Wide},
+	BF16: {1: accumulateBF16x1Wide, 2: accumulateBF16x2Wide, 3: accumulateBF16x3Wide, 4: accumulateBF16x4Wide, 5: accumulateBF16x5Wide, 6: accumulateBF16x6Wide, 7: accumulateBF16x7Wide, 8: accumulateBF16x8Wide},
+	E5M2: {1: accumulateE5M2x1Wide, 2: accumulateE5M2x2Wide, 3: accumulateE5M2x3Wide, 4: accumulateE5M2x4Wide, 5: accumulateE5M2x5Wide, 6: accumulateE5M2x6Wide, 7: accumulateE5M2x7Wide, 8: accumulateE5M2x8Wide},
+}
+
 var scoresSplits = [NumElems]blocks[scoresKernel]{
 	F32: {3: scoresF32x3Splits, 4: scoresF32x4Splits},
 }

@@ -27,6 +27,8 @@ type accumulate struct {
 	e    elem
 	rows int
 	walk *heads
+
+	beside *beside
 }
 
 // begin begins the function.
@@ -43,6 +45,9 @@ func (g accumulate) emit() {
 	// What only passes need is kept in memory: rows take most registers.
 	at, o, left := g.AllocLocal(8), g.AllocLocal(8), g.AllocLocal(8)
 	widths := g.widths[g.rows]
+	if widths[0]*g.vecBytes(g.e) >= leastBeside {
+		g.beside = g.gen.beside(g.e, "v")
+	}
 	ahead := g.gen.ahead(g.steps(widths[0]))
 	g.walk = g.walkHeads()
 	g.MOVQ(g.param("dim"), left)
@@ -140,9 +145,11 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 	g.ADDQ(at, base)
 	g.XORQ(j, j)
 	walk := g.offsets()
+	g.beside.load()
 	g.Label(label)
 	ahead.step()
 	g.LEAQ(op.Mem{Base: base, Index: walk.rel, Scale: 1}, v)
+	g.beside.touch(op.Mem{Base: v}, w*g.vecBytes(g.e), true)
 	weight := g.weights(p, w)
 	var looked []reg.VecVirtual
 	for i := range w {

@@ -31,6 +31,8 @@ type level struct {
 	// paired is whether elements are pairs of bfloat16, which VDPBF16PS multiplies: a row has half
 	// as many, 32 bits each, a multiple of the lanes.
 	paired bool
+	// evenly is whether kernels fetch what is ahead line by line, where they can.
+	evenly bool
 	// scoreWidths[R] are the numbers of vectors of a key that are scored together
 	// for R rows, largest first.
 	scoreWidths map[int][]int
@@ -54,6 +56,15 @@ var (
 		name: "avx2", suffix: "AVX2", lanes: 8,
 		blocks: []int{1, 2, 4}, scoreWidths: map[int][]int{1: {8, 1}, 2: {8, 1}, 4: {2, 1}},
 		widths: map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
+	}
+	// wide is for processors that do 512 bits at once: little computes there while memory idles.
+	wide = level{
+		name: "wide", suffix: "Wide", lanes: 16, types: []string{"F32", "F16", "BF16", "E5M2"}, evenly: true,
+		blocks: []int{1, 2, 3, 4, 5, 6, 7, 8},
+		scoreWidths: map[int][]int{
+			1: {4, 1}, 2: {4, 1}, 3: {4, 1}, 4: {4, 1}, 5: {4, 1}, 6: {4, 1}, 7: {4, 1}, 8: {4, 1},
+		},
+		widths: avx512.widths,
 	}
 	// vnni is for integers; and its processors have VPERMI2B, for 8-bit floats.
 	vnni = level{

@@ -52,6 +52,9 @@ func run(dir string) error {
 	if err := writeAll(dir, &halves, map[string]func(*gen){"scores": scoresFile, "cpuid": cpuidFile}); err != nil {
 		return err
 	}
+	if err := writeAll(dir, &wide, map[string]func(*gen){"scores": scoresFile, "accumulate": accumulateFile}); err != nil {
+		return err
+	}
 	if err := write(dir, "scores", &splitwise, scoresFile); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // quads is scores for four keys at a time: a query's vector, loaded once, meets all
 // four, and 16 sums are put together at once. Vectors of 256 bits with 32 registers,
 // for processors that do 512 bits in two halves: they lose nothing, and sums have
-// half as many lanes to add up (docs/calibration.md).
+// half as many lanes to add up (docs/calibration.md). Others take 512 bits.
 //
 // More than one row wait for multiply-adds, not for memory: their keys, fetched
 // ahead, are read side by side. One row takes longer pieces of each.
@@ -23,6 +23,7 @@ func (g quads) emit() {
 	load := g.loader(g.e)
 	zero := g.zero()
 	s, j := g.AllocLocal(8), g.AllocLocal(8)
+	beside := g.gen.beside(g.e, "k")
 	ahead := g.gen.ahead(g.steps())
 	heads := g.walkHeads()
 	g.MOVQ(g.param("s"), s)
@@ -36,23 +37,32 @@ func (g quads) emit() {
 	}
 	ptr := g.pointers(walk, j)
 	q := g.gen.rows(g.rows, g.param("q"), g.param("dim"))
-	at, left := g.GP64(), g.param("dim")
-	g.XORL(at.As32(), at.As32())
+	at, left := g.place(), g.param("dim")
+	if at != nil {
+		g.XORL(at.As32(), at.As32())
+	}
+	beside.load()
 	g.eachWidth(g.scoreWidths[g.rows], g.lanes, left, func(w int) {
 		if w == g.stepVectors() {
 			ahead.step()
 		}
-		g.chunk(load, w, ptr, at, q, acc)
+		g.chunk(load, beside, w, ptr, at, q, acc)
 		g.advance(q, 4*w*g.lanes)
-		g.ADDQ(imm(w*g.vecBytes(g.e)), at)
+		g.moveOn(ptr, at, w*g.vecBytes(g.e))
 	})
 	if !g.paired {
 		g.TESTQ(left, left)
 		g.JZ(op.LabelRef("reduce"))
-		for _, p := range ptr {
-			g.ADDQ(at, p)
+		if at != nil {
+			for _, p := range ptr {
+				g.ADDQ(at, p)
+			}
 		}
-		g.restOverlapping(load, left, acc, ptr, q)
+		if g.lanes == 16 {
+			g.restMasked(load, left, acc, ptr, q)
+		} else {
+			g.restOverlapping(load, left, acc, ptr, q)
+		}
 		g.Label("reduce")
 	}
 	g.store(acc, s, j)
@@ -106,9 +116,38 @@ func (g quads) pointers(walk *offsets, j op.Mem) []reg.GPVirtual {
 	return ptr
 }
 
+// place is how far keys have been scored, in bytes; nil where pointers tell, since what is fetched
+// with a line wants the other register of an address.
+func (g quads) place() reg.GPVirtual {
+	if g.evenly {
+		return nil
+	}
+	return g.GP64()
+}
+
+// moveOn moves so many bytes on.
+func (g quads) moveOn(ptr []reg.GPVirtual, at reg.GPVirtual, n int) {
+	if at != nil {
+		g.ADDQ(imm(n), at)
+		return
+	}
+	for _, p := range ptr {
+		g.ADDQ(imm(n), p)
+	}
+}
+
+// at is vector i of a key.
+func (g quads) at(p reg.GPVirtual, at reg.GPVirtual, i int) op.Mem {
+	m := op.Mem{Base: p, Disp: i * g.vecBytes(g.e)}
+	if at != nil {
+		m.Index, m.Scale = at, 1
+	}
+	return m
+}
+
 // chunk takes w vectors at byte `at` of the four keys, two of each in turn; for one
 // row, all of each.
-func (g quads) chunk(load *loader, w int, ptr []reg.GPVirtual, at reg.GPVirtual, q rows, acc []reg.VecVirtual) {
+func (g quads) chunk(load *loader, beside *beside, w int, ptr []reg.GPVirtual, at reg.GPVirtual, q rows, acc []reg.VecVirtual) {
 	if g.rows == 1 {
 		y := g.vecs(w)
 		for i := range w {
@@ -117,7 +156,8 @@ func (g quads) chunk(load *loader, w int, ptr []reg.GPVirtual, at reg.GPVirtual,
 		for c, p := range ptr {
 			for i := range w {
 				x := g.vec()
-				load.load(op.Mem{Base: p, Index: at, Scale: 1, Disp: i * g.vecBytes(g.e)}, x)
+				beside.touch(g.at(p, at, i), g.vecBytes(g.e), true)
+				load.load(g.at(p, at, i), x)
 				g.multiplyAdd(y[i], x, acc[c])
 			}
 		}
@@ -129,7 +169,8 @@ func (g quads) chunk(load *loader, w int, ptr []reg.GPVirtual, at reg.GPVirtual,
 		for c, p := range ptr {
 			x[c] = g.vecs(n)
 			for v := range x[c] {
-				load.load(op.Mem{Base: p, Index: at, Scale: 1, Disp: (i + v) * g.vecBytes(g.e)}, x[c][v])
+				beside.touch(g.at(p, at, i+v), g.vecBytes(g.e), true)
+				load.load(g.at(p, at, i+v), x[c][v])
 			}
 		}
 		for v := range n {

@@ -16,7 +16,7 @@ func scoresFile(g *gen) {
 				splits{k}.emit()
 			case g.level == &eightScores:
 				eights{quads: quads{k}}.emit()
-			case g.quads:
+			case g.quads, g.evenly && r <= quadKeys:
 				quads{k}.emit()
 			default:
 				k.emit()
@@ -53,6 +53,7 @@ func (g scores) emit() {
 	g.begin()
 	load := g.loader(g.e)
 	zero := g.zero()
+	beside := g.gen.beside(g.e, "k")
 	ahead := g.gen.ahead(g.steps())
 	heads := g.walkHeads()
 	s, j := g.param("s"), g.GP64()
@@ -68,12 +69,13 @@ func (g scores) emit() {
 	ptr := g.pointers(walk, j)
 	q := g.gen.rows(g.rows, g.param("q"), g.param("dim"))
 	left := g.param("dim")
+	beside.load()
 	for _, w := range g.scoreWidths[g.rows] {
 		label := fmt.Sprintf("width%d", w)
 		g.Label(label)
 		g.CMPQ(left, imm(w*g.lanes))
 		g.JLT(op.LabelRef(label + "done"))
-		g.chunk(load, w, ptr, q, acc)
+		g.chunk(load, beside, w, ptr, q, acc)
 		g.advance(q, 4*w*g.lanes)
 		for _, p := range ptr {
 			g.ADDQ(imm(w*g.vecBytes(g.e)), p)
@@ -146,7 +148,7 @@ func (g scores) pointers(walk *offsets, j reg.GPVirtual) []reg.GPVirtual {
 // chunk takes w vectors of both keys. Where both keys' vectors stay in registers, a
 // query's vector, loaded once, meets both; else it is loaded for each, which keeps
 // memory in order for longer.
-func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []reg.VecVirtual) {
+func (g scores) chunk(load *loader, beside *beside, w int, ptr []reg.GPVirtual, q rows, acc []reg.VecVirtual) {
 	if g.lanes == 8 && g.rows < 4 && !g.paired {
 		for c, p := range ptr {
 			for i := range w {
@@ -166,7 +168,9 @@ func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []re
 			continue
 		}
 		for i := range w {
-			load.load(op.Mem{Base: p, Disp: i * g.vecBytes(g.e)}, x[c][i])
+			m := op.Mem{Base: p, Disp: i * g.vecBytes(g.e)}
+			beside.touch(m, g.vecBytes(g.e), false)
+			load.load(m, x[c][i])
 		}
 	}
 	for i := range w {
@@ -204,7 +208,7 @@ func (g scores) restMasked(load *loader, left reg.GPVirtual, acc []reg.VecVirtua
 		for r := range g.rows {
 			x := g.vec()
 			g.VMOVUPS_Z(q.at(r), mask, x)
-			g.VFMADD231PS(x, v, acc[r*blockKeys+c])
+			g.VFMADD231PS(x, v, acc[r*len(ptr)+c])
 		}
 	}
 }

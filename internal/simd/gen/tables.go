@@ -21,6 +21,8 @@ func writeTables(dir string, levels []*level) error {
 	integerTable(&b, &vnni, "Scores", queryDigits)
 	integerTable(&b, &vnni, "Accumulate", weightDigits)
 	table(&b, &halves, "scores", "scoresKernel")
+	table(&b, &wide, "scores", "scoresKernel")
+	table(&b, &wide, "accumulate", "accumulateKernel")
 	table(&b, &splitwise, "scores", "scoresKernel")
 	table(&b, &turnwise, "accumulate", "accumulateKernel")
 	table(&b, &dotwise, "accumulate", "accumulateKernel")
