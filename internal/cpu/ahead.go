@@ -37,8 +37,7 @@ func (c *stream) lead(lo, hi int) {
 
 // led is what to fetch of a plane during n of so many tiles of a sweep of a stream that walks alone, from tile i on.
 func (c *stream) led(p *plane, l *leads, i, n, tiles int) simd.Ahead {
-	runs := l.runs[len(l.runs)*i/tiles : len(l.runs)*(i+n)/tiles]
-	return simd.Ahead{Data: p.of(c.item.Head), Off: runs, Bytes: l.bytes}
+	return simd.Ahead{Data: p.of(c.item.Head), Off: l.runs, Bytes: l.bytes}.Part(i, i+n, tiles)
 }
 
 // scoring is what the turn-th of the streams side by side fetches while scoring tile i

@@ -41,10 +41,10 @@ const pairRows = 4
 func (f HeadsScoresFunc) sharing(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
 	for i := 0; i < len(k.Off); i += TileKeys {
 		end := min(i+TileKeys, len(k.Off))
-		tile, next := Tile{k.Data, k.Off[i:end]}, ahead.part(i, end, len(k.Off))
+		tile, next := Tile{k.Data, k.Off[i:end]}, ahead.Part(i, end, len(k.Off))
 		for r := 0; r < rows; {
 			n := sizesHalves[min(rows-r, maxBlock)]
-			f(s[r*stride+i:], stride, q[r*dim:], n, dim, tile, nil, next.part(r, r+n, rows))
+			f(s[r*stride+i:], stride, q[r*dim:], n, dim, tile, nil, next.Part(r, r+n, rows))
 			r += n
 		}
 	}

@@ -28,7 +28,7 @@ var tileByTile = &Heads{N: 1, First: TileKeys, Run: TileKeys, tiles: 1}
 func (f HeadsAccumulateFunc) tiles(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
 	for i := 0; i < len(v.Off); i += TileKeys {
 		end := min(i+TileKeys, len(v.Off))
-		part := ahead.part(i, end, len(v.Off))
+		part := ahead.Part(i, end, len(v.Off))
 		for r := 0; r < rows; r += len(ones) {
 			n, a := min(len(ones), rows-r), ones[:]
 			if i == 0 {

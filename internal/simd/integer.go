@@ -119,10 +119,10 @@ func (f *Integer) Scores(s []float32, stride int, q []float32, digits []byte, ro
 		}
 		if done < keys && within.fine >= 0 {
 			within.coarse = -1
-			done += f.fine(s[done:], stride, digits, n, dim, k.from(done), from(scales, done), within.fine, ahead.after(done, keys))
+			done += f.fine(s[done:], stride, digits, n, dim, k.from(done), from(scales, done), within.fine, ahead.Part(done, keys, keys))
 		}
 		if done < keys {
-			f.floatScores(s[done:], stride, q[r*dim:], n, dim, k.from(done), ahead.after(done, keys))
+			f.floatScores(s[done:], stride, q[r*dim:], n, dim, k.from(done), ahead.Part(done, keys, keys))
 			ScaleScores(s[done:], stride, n, from(scales, done))
 		}
 		*reach = within
@@ -133,16 +133,6 @@ func (f *Integer) Scores(s []float32, stride int, q []float32, digits []byte, ro
 
 // from is the tile without its first n keys.
 func (t Tile) from(n int) Tile { return Tile{t.Data, t.Off[n:]} }
-
-// until is what is to fetch while the first done of so many keys are under way: as large a share of all, whatever is
-// listed. after is the rest.
-func (a Ahead) until(done, keys int) Ahead {
-	return Ahead{a.Data, a.Off[:len(a.Off)*done/keys], a.Bytes}
-}
-
-func (a Ahead) after(done, keys int) Ahead {
-	return Ahead{a.Data, a.Off[len(a.Off)*done/keys:], a.Bytes}
-}
 
 // from is list[n:], as far as it goes.
 func from[T any](list []T, n int) []T { return list[min(n, len(list)):] }
@@ -172,12 +162,12 @@ func (f *Integer) sum(o []float32, rows, dim int, p []float32, stride int, alpha
 		done := f.light(o, rows, dim, p, stride, alpha, v, scales, most, tile, ahead)
 		if done == 0 {
 			done = min(TileKeys, keys)
-			v, ahead := Tile{v.Data, v.Off[:done]}, ahead.until(done, keys)
+			v, ahead := Tile{v.Data, v.Off[:done]}, ahead.Part(0, done, keys)
 			if f.heavy(o, rows, dim, p, stride, alpha, v, scales, most, tile, ahead) == 0 {
 				f.floatSums(o, rows, dim, p, stride, alpha, v, ahead)
 			}
 		}
-		p, v, scales, ahead = p[done:], v.from(done), from(scales, done), ahead.after(done, keys)
+		p, v, scales, ahead = p[done:], v.from(done), from(scales, done), ahead.Part(done, keys, keys)
 		tile += done / TileKeys
 		alpha = ones[:] // o has come down to its scores' maxima
 	}

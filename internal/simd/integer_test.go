@@ -431,7 +431,7 @@ func TestAheadIsSharedByKeys(t *testing.T) {
 		}
 		for keys := 1; keys < 200; keys += 13 {
 			for done := 0; done <= keys; done++ {
-				until, after := all.until(done, keys), all.after(done, keys)
+				until, after := all.Part(0, done, keys), all.Part(done, keys, keys)
 				if got := append(slices.Clone(until.Off), after.Off...); !slices.Equal(got, all.Off) {
 					t.Fatalf("%d of %d keys: %v and %v", done, keys, until.Off, after.Off)
 				}

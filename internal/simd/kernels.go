@@ -24,8 +24,8 @@ type Ahead struct {
 	Bytes int
 }
 
-// part is what goes with [lo, hi) of n keys, or rows: a share of it, as offsets may be fewer than keys.
-func (a Ahead) part(lo, hi, n int) Ahead {
+// Part is what goes with [lo, hi) of n keys, rows or tiles: as large a share of all, whatever is listed.
+func (a Ahead) Part(lo, hi, n int) Ahead {
 	a.Off = a.Off[len(a.Off)*lo/n : len(a.Off)*hi/n]
 	return a
 }

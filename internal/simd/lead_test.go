@@ -128,7 +128,7 @@ func TestAheadIsSharedOut(t *testing.T) {
 			var got []int
 			for lo := 0; lo < keys; lo += TileKeys {
 				hi := min(lo+TileKeys, keys)
-				part := ahead.part(lo, hi, keys)
+				part := ahead.Part(lo, hi, keys)
 				if n := len(part.Off) * keys; n < offsets*(hi-lo)-keys || n > offsets*(hi-lo)+keys {
 					t.Errorf("%d of %d offsets go with %d of %d keys", len(part.Off), offsets, hi-lo, keys)
 				}
