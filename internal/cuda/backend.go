@@ -209,6 +209,17 @@ func (b *Backend) Close() error {
 	return errors.Join(err, b.ctx.Release())
 }
 
+// giveBack frees what an owner has, unless Close has.
+func (b *Backend) giveBack(o owner) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed.Load() {
+		return nil
+	}
+	delete(b.owners, o)
+	return b.ctx.Do(o.free)
+}
+
 // Do runs f on a thread whose current context is the backend's. After Close it is an error that wraps
 // [backend.ErrClosed].
 func (b *Backend) Do(f func() error) error {

@@ -30,15 +30,7 @@ func (b *Backend) Capture(launch func(*nv.Stream) error) (*Graph, error) {
 func (g *Graph) Launch(s *nv.Stream) error { return g.graph.Launch(s) }
 
 // Close gives the graph back, where the backend's Close has not.
-func (g *Graph) Close() error {
-	g.b.mu.Lock()
-	defer g.b.mu.Unlock()
-	if g.b.closed.Load() {
-		return nil
-	}
-	delete(g.b.owners, g)
-	return g.b.ctx.Do(g.free)
-}
+func (g *Graph) Close() error { return g.b.giveBack(g) }
 
 func (g *Graph) free() error {
 	if g.graph == nil {

@@ -384,15 +384,7 @@ func (s *Step) fits(bufs Buffers) error {
 }
 
 // Close frees the step's device memory once its launches are done.
-func (s *Step) Close() error {
-	s.b.mu.Lock()
-	defer s.b.mu.Unlock()
-	if s.b.closed.Load() {
-		return nil // by the backend's Close
-	}
-	delete(s.b.owners, s)
-	return s.b.ctx.Do(s.free)
-}
+func (s *Step) Close() error { return s.b.giveBack(s) }
 
 func (s *Step) free() error {
 	var err error
