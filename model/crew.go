@@ -25,12 +25,11 @@ type crew struct {
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
 	// a job opens and read by those who joined alone: who sees the one has the line of the other.
-	_      [64]byte
-	state  atomic.Uint64
-	do     func(s *seat, task int)
-	doRuns func(s *seat, lo, hi int) // in place of do
-	some   int                       // tasks that doRuns takes at least
-	given  given                     // to products whose rows take vectors
+	_     [64]byte
+	state atomic.Uint64
+	do    func(s *seat, lo, hi int) // tasks lo to hi−1
+	some  int                       // that a seat takes at once at least, 0 for one
+	given given                     // to products whose rows take vectors
 
 	_        [64]byte
 	finished atomic.Int64
@@ -123,15 +122,11 @@ func (c *crew) rouse() {
 // run does tasks 0 to n−1, each once, and returns when all are done. One caller at a time. Each seat takes
 // its share of the tasks in their order, so that memory that they read in turn is read as a few long runs.
 func (c *crew) run(n int, do func(s *seat, task int)) {
-	if n == 1 || len(c.seats) == 1 {
-		for i := range n {
-			do(c.seats[0], i)
+	c.runRuns(n, 0, func(s *seat, lo, hi int) {
+		for task := lo; task < hi; task++ {
+			do(s, task)
 		}
-		return
-	}
-	c.do = do
-	c.share(n)
-	c.do = nil
+	})
 }
 
 // runRuns is run for tasks that may be done several at once, lo to hi−1: of a share, a seat takes half of what is left,
@@ -141,13 +136,7 @@ func (c *crew) runRuns(n, some int, do func(s *seat, lo, hi int)) {
 		do(c.seats[0], 0, n)
 		return
 	}
-	c.doRuns, c.some = do, some
-	c.share(n)
-	c.doRuns = nil
-}
-
-// share opens a job of n tasks, takes part in it, and waits for its end.
-func (c *crew) share(n int) {
+	c.do, c.some = do, some
 	for i, s := range c.seats {
 		s.next.Store(int64(i * n / len(c.seats)))
 		s.end = int64((i + 1) * n / len(c.seats))
@@ -162,6 +151,7 @@ func (c *crew) share(n int) {
 			runtime.Gosched()
 		}
 	}
+	c.do = nil
 }
 
 // fault is the first error since begin, in the order of the seats. Tasks behind it are not all done.
@@ -180,11 +170,7 @@ func (c *crew) work(s *seat) {
 	for i := range c.seats {
 		from := c.seats[(s.number+i)%len(c.seats)]
 		for lo, hi := c.take(from); lo < hi; lo, hi = c.take(from) {
-			if c.doRuns != nil {
-				c.doRuns(s, lo, hi)
-			} else {
-				c.do(s, lo)
-			}
+			c.do(s, lo, hi)
 		}
 	}
 }
@@ -197,7 +183,7 @@ func (c *crew) take(from *seat) (lo, hi int) {
 		if n <= 0 {
 			return 0, 0
 		}
-		if c.doRuns != nil && c.some > 0 {
+		if c.some > 0 {
 			n = min(n, max((n+1)/2, int64(c.some)))
 		} else {
 			n = 1

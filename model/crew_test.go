@@ -138,7 +138,7 @@ func TestCrewTakesRuns(t *testing.T) {
 		want []int // lengths of the runs of a share of 10
 	}{{0, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}, {1, []int{5, 3, 1, 1}}, {4, []int{5, 4, 1}}, {20, []int{10}}} {
 		from := &seat{end: 10}
-		c.doRuns, c.some = func(*seat, int, int) {}, test.some
+		c.some = test.some
 		var got []int
 		next := 0
 		for lo, hi := c.take(from); lo < hi; lo, hi = c.take(from) {
@@ -151,7 +151,6 @@ func TestCrewTakesRuns(t *testing.T) {
 			t.Errorf("at least %d: runs of %v, want %v", test.some, got, test.want)
 		}
 	}
-	c.doRuns = nil
 	alone := newCrew(1, nil)
 	defer alone.close()
 	alone.runRuns(10, 0, func(_ *seat, lo, hi int) {
